@@ -2,8 +2,8 @@
 
 The public names are resolved when they are first used, so importing the package imports no torch.
 
-PYTEST_DONT_REWRITE: pytest warns of what is imported before it starts, as in a child process; and
-there are no assertions of tests in here.
+PYTEST_DONT_REWRITE: pytest would warn about modules that are imported before it starts, as in a child
+process; and there are no assertions of tests in here.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ hookimpl = pluggy.HookimplMarker("pytest")
 def pytest_customop_register_checks() -> Iterable[Check]:  # type: ignore[empty-body]
     """Return the checks to add to those of the package.
 
-    The checks of a conftest are there for the tests below it. They appear in ids, in
-    `--customop-checks` and `--customop-list-checks`, in the summary and in the report. What
-    `--customop-explain` prints about a finding of theirs is in `Check.findings`.
+    The checks of a conftest apply to the tests below it. They appear in ids, in
+    `--customop-checks` and `--customop-list-checks`, in the summary and in the report.
+    `--customop-explain` prints the explanations in their `Check.findings`.
     """
 
 
@@ -48,7 +48,7 @@ def pytest_customop_modify_cases(
 
     Args:
         definition: the test, with its name, path and markers; None in `check_op`.
-        planned: the items, sorted by id. That of a check on the variants of a
+        planned: the items, sorted by id. An item of a check on the variants of a
             case has `PlannedItem.variants`.
     """
 
@@ -57,7 +57,7 @@ def pytest_customop_modify_cases(
 def pytest_customop_result(result: dict[str, Any]) -> None:
     """Receive each result of the session as it comes: for dashboards, in pytest only.
 
-    Under pytest-xdist the controller calls it, and no worker.
+    Under pytest-xdist only the controller calls it.
 
     Args:
         result: an entry of `results` in the JSON report.

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for tests of an author's own: argument lists of an op, and tensors.
+"""Hypothesis strategies for an author's own tests: argument lists of an op, and tensors.
 
 They need Hypothesis, which the extra `fuzz` installs.
 """

@@ -346,7 +346,7 @@ def test_calls_of_tests_that_did_not_run(suite: Suite, wrong: Any, kind: str) ->
     assert entries_of(suite) == ONE
     assert run(suite, GIVEN, *harvest, "--customop-baseline-strict").ret == 0
     wrong("", tests)
-    undecided = f"1 more entry of {FILE} did not fail in these tests; a run of all of them decides."
+    undecided = f"1 more entry of {FILE} did not fail in these tests; run all tests to decide."
     for part in (["-k", "small"], ["-m", "not slow"], ["test_it.py"]):
         result = run(suite, *UPDATE, *harvest, *part)
         result.stdout.fnmatch_lines([undecided])
@@ -463,7 +463,7 @@ def pytest_sessionfinish():
 
 
 WRONG_FILES = {
-    "version = 1\n[[failure": f"{FILE}:2: is no TOML: ",
+    "version = 1\n[[failure": f"{FILE}:2: is not TOML: ",
     "version = 2\n": f"{FILE}: has version 2, written by a newer pytest-customop; this one reads 1",
     "": f"{FILE}: has no version: it is not a baseline of pytest-customop",
     "version = 1\n\n[[failure]]\nops = 1\n": f"{FILE}:4: has an unknown key 'ops'; did you mean 'op'?",
@@ -492,7 +492,7 @@ def test_what_cannot_be_read_or_written(suite: Suite) -> None:
     result.stderr.fnmatch_lines(["ERROR: nosuch/b.toml: cannot be written: No such file*"])
     path.rmdir()
     path.write_bytes(b"version = 1\n# \xff\n")
-    suite.run(GIVEN).stderr.fnmatch_lines([f"ERROR: {FILE}:2: is no UTF-8 text"])
+    suite.run(GIVEN).stderr.fnmatch_lines([f"ERROR: {FILE}:2: is not UTF-8 text"])
 
 
 @pytest.mark.parametrize("flag", ["update-baseline", "baseline-strict"])

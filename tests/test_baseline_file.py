@@ -122,7 +122,7 @@ WRONG = {
     "": "b.toml: has no version: it is not a baseline",
     "version = 2\n": "b.toml: has version 2, written by a newer pytest-customop; this one reads 1",
     'version = "1"\n': "b.toml: has the version '1'",
-    "version = 1\n\nversion = ": "b.toml:3: is no TOML: Invalid value",
+    "version = 1\n\nversion = ": "b.toml:3: is not TOML: Invalid value",
     "version = 1\nname = 3\n": "b.toml:2: has an unknown key 'name' above its tables",
     "version = 1\n[failure]\n": "b.toml:2: has an unknown table [failure]: write [[failure]]",
     "version = 1\n\n[[failure]]\nop = 'a::b'\n": "b.toml:3: has an entry without 'check'",
@@ -131,7 +131,7 @@ WRONG = {
     f"version = 1\n{ENTRY}dtypes = []\n": "give a list of names",
     f"version = 1\n{ENTRY}requires_grad = 1\n": "give true or false",
     f"version = 1\n{ENTRY}variants = 'all'\n": 'give "also", "only", or a list of steps',
-    f"version = 1\n{ENTRY}comment = 1\n": "give a text",
+    f"version = 1\n{ENTRY}comment = 1\n": "give a string",
 }
 
 

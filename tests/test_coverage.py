@@ -265,7 +265,7 @@ def test_devices_are_judged_by_type_and_absent_ones_fail_only_where_they_are_req
     (coverage,) = coverage_of(ops, [record("a::x", "cpu")], absent)
     assert coverage.without_device == {"cuda": ("a::x",)}
     assert not coverage.fails
-    assert required_lines([coverage])[-1] == "a: complete on the devices that are here, 1 op"
+    assert required_lines([coverage])[-1] == "a: complete on the devices of this machine, 1 op"
     required = Scope(required=("a",), absent=frozenset({"cuda"}), devices_required=True)
     (coverage,) = coverage_of(ops, [record("a::x", "cpu")], required)
     assert coverage.fails

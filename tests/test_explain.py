@@ -120,7 +120,7 @@ def test_a_finding_that_is_no_explanation_is_an_error(suite: Suite) -> None:
         ("fake.forwards", "did you mean 'fake.forward'?"),
         ("own.pass", "did you mean 'own.passes'?"),
         ("zebra", "unknown finding or check 'zebra'; name a finding"),
-        ("", "it is empty; name a finding, as a failure begins with, or a check"),
+        ("", "it is empty; name a finding (the first word of a failure) or a check"),
     ],
 )
 def test_an_unknown_name_is_one_error(suite: Suite, name: str, reported: str) -> None:

@@ -192,7 +192,7 @@ def test_it():
     assert notes(result) == [
         "harvest: 7 calls in 1 test, 0 signatures of 0 ops checked",
         "Calls that were not checked:",
-        f"  {suite.ns}::pick  1 call: index holds 40000 whole numbers, 320000 bytes; at most 262144 "
+        f"  {suite.ns}::pick  1 call: index holds 40000 integers, 320000 bytes; at most 262144 "
         "are kept",
         f"  {suite.ns}::pick  3 calls: it raised",
         # torch.Tensor.__torch_function__ makes the call once more

@@ -92,7 +92,7 @@ def test_a_file_that_exists_is_left(suite: Suite) -> None:
     result = saved(suite)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["ERROR: --customop-harvest-save=test_new.py: there is a file already, which is left *"]
+        ["ERROR: --customop-harvest-save=test_new.py: the file exists already and is not *"]
     )
     assert (suite.path / "test_new.py").read_text(encoding="utf-8") == "mine = 1\n"
 

@@ -137,7 +137,7 @@ def test_an_error_of_the_hook_for_results_fails_the_run_once(sections: Suite) ->
     errors = [line for line in result.outlines if line.startswith("ERROR")]
     assert errors == [
         f"ERROR: customop: pytest_customop_result at {path}:2 raised OSError: no network; later results "
-        "were not handed on"
+        "were not passed on"
     ]
 
 

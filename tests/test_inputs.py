@@ -39,7 +39,7 @@ def test_the_shape_of_values() -> None:
 @pytest.mark.parametrize(
     ("positional", "keywords", "reported"),
     [
-        ((-1,), {}, "a size is a whole number of at least 0, not -1"),
+        ((-1,), {}, "a size is an integer of at least 0, not -1"),
         ((1.5,), {}, "not 1.5"),
         ((True,), {}, "not True"),
         ((3, "4"), {}, "not '4'"),
@@ -146,7 +146,7 @@ def test_strides_in_place_of_a_layout() -> None:
     for wrong in ({"strides": (1,)}, {"strides": (1, 3), "layout": "strided"}):
         with pytest.raises(ValueError, match="strides"):
             tensor(3, 4, **wrong)
-    with pytest.raises(TypeError, match="a stride is a whole number"):
+    with pytest.raises(TypeError, match="a stride is an integer"):
         tensor(3, 4, strides=(1, -3))
 
 

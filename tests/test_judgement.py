@@ -133,10 +133,10 @@ def test_one_index_may_repeat_and_several_may_not() -> None:
     assert beyond(MIX, tensor(4), INDEX)["y.lowest"] is None
     assert beyond(MIX, tensor(4), tensor(values=[3, 0, 5]))["y.highest"] is None
     pairs = beyond(THREE, tensor(4), INDEX, INDEX)
-    assert pairs["i.lowest"] == "values of one of several tensors of whole numbers"
-    assert pairs["j.is.i"] == "whole numbers of two tensors made equal"
+    assert pairs["i.lowest"] == "values of one of several integer tensors"
+    assert pairs["j.is.i"] == "integers of two tensors made equal"
     offsets = beyond(MIX, tensor(9), tensor(values=[0, 2, 2, 3]))
-    assert offsets["y.lowest"] == "whole numbers that are sorted in the sample"
+    assert offsets["y.lowest"] == "integers that are sorted in the sample"
 
 
 def test_two_ranges_of_values_are_not_one_tensor() -> None:

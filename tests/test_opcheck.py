@@ -275,7 +275,7 @@ def _limits() -> dict[str, tuple[str, Case, str]]:
     return {
         "NaN outputs": (AOT, case("nans"), "outputs contain NaN"),
         "NaN gradients": (AOT, case("inverts", grad=True), "gradients contain NaN"),
-        "tagged random": (AOT, case("counts_up_tagged"), "tagged random"),
+        "tagged random": (AOT, case("counts_up_tagged"), "tagged nondeterministic"),
         "whole numbers first": (AOT, case("whole_first", grad=True), "dtype of the first one"),
         "fp8 schema": (SCHEMA, case("copies", dtype=torch.float8_e4m3fn), "not implemented"),
         "fp8 gradients": (AOT, case("copies", dtype=torch.float8_e5m2, grad=True), "not implem"),

@@ -291,7 +291,7 @@ def test_the_worse_of_a_result_is_kept_and_named() -> None:
     assert combined.messages == [
         "2 results are in more than one report; 1 of them differs.",
         "  test_it.py::test_op[cpu-float32-nograd-0-fake.forward]: failed (a-finding) in a.json, "
-        "passed in b.json, error in c.json; kept that of c.json",
+        "passed in b.json, error in c.json; kept the result of c.json",
     ]
 
 

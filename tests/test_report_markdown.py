@@ -143,6 +143,6 @@ def test_a_summary_is_added_to_what_stands_there(tmp_path: Path) -> None:
     path.write_text("before\n")
     github.append_summary(path, "after\n")
     assert path.read_text() == "before\n\nafter\n"
-    with pytest.raises(OSError, match="larger than GitHub takes"):
+    with pytest.raises(OSError, match="larger than GitHub accepts"):
         github.append_summary(path, "x" * 2**20)
     assert path.read_text() == "before\n\nafter\n"

@@ -1,4 +1,4 @@
-"""Which cases a session has collected, also those that it does not run."""
+"""The cases that a session has collected, including those that it does not run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .entry import Cell, cell_of
 
 
 class Collected:
-    """The cases of all tests, by what a baseline knows of them.
+    """The cases of all tests, by op, check and cell.
 
     Attributes:
-        ops: that have a test.
-        partial: whether there may be tests that were not collected, or are not to run.
+        ops: the ops that have a test.
+        partial: whether there may be tests that were not collected, or that do not run.
         merged: whether a worker has sent what it collected; the controller of xdist collects nothing.
     """
 
@@ -30,7 +30,7 @@ class Collected:
 
         Args:
             test: its name.
-            op_checks_places: an item that runs no check has an empty name.
+            op_checks_places: the check is empty for an item that runs none.
         """
         counts = self._by_test[test] = Counter()
         for op, check, place in op_checks_places:
@@ -60,7 +60,7 @@ class Collected:
         return {"counts": rows, "ops": sorted(self.ops), "partial": self.partial}
 
     def merge(self, sent: Mapping[str, Any]) -> None:
-        """Take what a worker has sent; every worker collects the same."""
+        """Take over what a worker has sent; every worker collects the same."""
         self.merged = True
         self._by_test[""] = Counter(
             {(op, check, Cell(*cell)): count for op, check, cell, count in sent["counts"]}

@@ -1,7 +1,7 @@
 """An entry of the baseline, the cells of the matrix that it covers, and how they are folded.
 
-A cell is named by what stays when a test is renamed: the op, the check, and where the case stands. Samples
-without an id of their own are one cell, whatever their position, and so are the variants of a sample.
+A cell does not change when a test is renamed: it depends on the op, the check, and the place of the case.
+All samples without an id of their own are one cell, and so are the variants of a sample.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..plan.place import GENERATED, Place
 from ..run.record import ResultRecord
 
 PLAIN, VARIANT = "samples", "variants"  # the kinds of cases
-DRAWN = "generated"  # stands for the samples of inputs that are drawn from all of them
+DRAWN = "generated"  # stands for the samples of generated inputs, which are drawn from all samples
 UNNAMED = "unnamed"  # stands for the samples whose id is their position
-CALLS = ("customop_check", "harvest")  # stand for the calls of that fixture, and for harvested ones
+CALLS = ("customop_check", "harvest")  # stand for calls of that fixture, and for harvested calls
 FEW = 3  # steps of variants that an entry lists
 
 Value = Union[str, bool, None]
@@ -26,7 +26,7 @@ Values = Union[frozenset[Value], None]
 
 
 class Cell(NamedTuple):
-    """Where in the matrix of an op and a check cases stand; the fields are the dimensions of an entry."""
+    """A place in the matrix of an op and a check; the fields are the dimensions of an entry."""
 
     device: str | None
     dtype: str | None
@@ -40,7 +40,7 @@ DIMENSIONS = Cell._fields
 
 
 class Key(NamedTuple):
-    """What the file has one entry for, in the order of the file."""
+    """Identifies an entry. New entries are put in the order of their keys."""
 
     op: str
     check: str
@@ -56,17 +56,17 @@ def cell_of_record(record: ResultRecord) -> Cell:
 
 
 def step_of_record(record: ResultRecord) -> str | None:
-    """The step of a variant; of generated inputs one for all defects, whose order may change."""
+    """The step of a variant. Generated inputs share one step, as the order of their defects may change."""
     return GENERATED if record.is_generated else record.place.variant
 
 
 def is_call(record: ResultRecord) -> bool:
-    """Whether a case is a call that some test made: which ones there are shows only when all have run."""
+    """Whether a case is a call in some test. All such calls are known only after all tests have run."""
     return record.by_hand or record.is_harvested
 
 
 def cell_of(place: Place) -> Cell:
-    """The cell of a case of a mark. Whatever GPU of several it ran on, its device is `cuda`."""
+    """The cell of a case of a mark. Its device has no index: it is `cuda` for every GPU."""
     sample = place.sample
     if place.variant is not None and place.variant.partition(".")[0] == GENERATED:
         sample = DRAWN
@@ -88,9 +88,9 @@ class Entry:
 
     Args:
         key: the op, the check and the finding.
-        lists: by dimension, the values that are covered. Every combination of them is.
-        steps: of variants, those that are covered; None for all.
-        comment: why it is left as it is.
+        lists: by dimension, the values that are covered. Every combination of them is covered.
+        steps: the steps of variants that are covered; None for all.
+        comment: why the failure is not fixed.
     """
 
     key: Key
@@ -99,7 +99,7 @@ class Entry:
     comment: str = ""
 
     def covers(self, cell: Cell, step: str | None) -> bool:
-        """Whether a case is meant: by its cell, and by its step if it is a variant."""
+        """Whether the entry covers a case with this cell and, if it is a variant, this step."""
         for name, value in zip(DIMENSIONS, cell, strict=True):
             values = self.lists[name]
             if values is not None and value not in values:
@@ -111,8 +111,8 @@ def new_entry(key: Key, failing: Iterable[Cell], steps: set[str], seen: Iterable
     """The entry of a finding that the file does not have.
 
     Args:
-        failing: the cells that have it.
-        steps: of the variants that have it.
+        failing: the cells with the finding.
+        steps: the steps of the variants with the finding.
         seen: all cells of the op and the check; a dimension in which all of them fail has no list.
     """
     cells, all_cells = [*failing], [*seen]
@@ -124,8 +124,8 @@ def new_entry(key: Key, failing: Iterable[Cell], steps: set[str], seen: Iterable
 def fold(name: str, values: frozenset[Value], all_values: frozenset[Value]) -> Values:
     """The list of a dimension; None if it has every value.
 
-    Devices are always listed: what one machine has, another has not. So is a single dtype, which is often
-    the session's.
+    Devices are always listed, because machines differ. So is a single dtype, which is often that of the
+    session.
     """
     least = {"device": None, "kind": None, "dtype": 2}.get(name, 1)
     return (
@@ -134,7 +134,7 @@ def fold(name: str, values: frozenset[Value], all_values: frozenset[Value]) -> V
 
 
 def few(steps: Iterable[str]) -> frozenset[str] | None:
-    """The steps, if they are so few that an entry lists them."""
+    """The steps, if there are few enough to list them in an entry."""
     distinct = frozenset(steps)
     return distinct if len(distinct) <= FEW else None
 

@@ -1,4 +1,4 @@
-"""Hold the record of a check against the baseline."""
+"""Compare the record of a check with the baseline."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def with_baseline(
     A failure that is recorded is expected: `xfailed`. Other records stay as they are.
 
     Args:
-        name: of the file.
-        update: whether the session records what fails, so that nothing with a finding is a failure.
+        name: the name of the file.
+        update: whether the session records failures, so that no finding fails.
     """
     if record.outcome != "failed" or record.finding is None or not record.check:
         return record

@@ -1,6 +1,6 @@
 """The baseline file: read it, find the entry that covers a case, and edit its entries in place.
 
-What is not edited stays as it was, character by character: comments, blank lines and the order of entries.
+Everything else stays as it was, character by character: comments, blank lines and the order of entries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VERSION = 1
 _TABLE = "[[failure]]"
 _HEAD = """\
 # Known failures of this suite, written by pytest --customop-update-baseline.
-# Say in the comment of an entry why it is left as it is: updates keep comments.
+# Explain in the comment of an entry why the failure is not fixed. Updates keep comments.
 version = 1
 """
 # The keys of an entry, in the order in which they are written, and the dimensions of lists of names.
@@ -46,10 +46,10 @@ class Baseline:
     """The content of a baseline file.
 
     Args:
-        text: of the file; None: an empty baseline.
+        text: the text of the file; None: an empty baseline.
 
     Raises:
-        TomlError: for a text that is none.
+        TomlError: for a text that is not a baseline.
     """
 
     def __init__(self, text: str | None = None) -> None:
@@ -88,11 +88,11 @@ class Baseline:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """In the order of the file."""
+        """The entries in the order of the file."""
         return tuple(block.entry for block in self._blocks)
 
     def find(self, key: Key, cell: Cell, step: str | None) -> Entry | None:
-        """The entry that covers a finding of a case, or of its variant of this step; None if none does."""
+        """The entry that covers a finding of a case, or of its variant with this step; or None."""
         entries = self._covering(key.op, key.check, cell, step)
         return next((entry for entry in entries if entry.key == key), None)
 
@@ -108,11 +108,11 @@ class Baseline:
         """The text with some entries changed.
 
         Args:
-            changes: by its position, what becomes of an entry; None: it is removed.
-            added: new entries. Each is put before the first one that comes after it in the order of keys.
+            changes: the changed entries by position; None removes an entry.
+            added: new entries. Each is put before the first entry with a greater key.
         """
         blocks: list[_Block] = []
-        left: list[Part] = []  # of comments above removed entries, those that are not about them
+        left: list[Part] = []  # comments above removed entries that are not about these entries
         for at, block in enumerate(self._blocks):
             entry = changes.get(at, block.entry)
             if entry is None:
@@ -137,7 +137,7 @@ _NO_ENTRY = Entry(Key("", "", ""), {})
 
 
 def _place_for(key: Key, blocks: Sequence[_Block]) -> int:
-    """Where a new entry goes: also in a file that is not in order, next to the entries of its op."""
+    """The position of a new entry: before the first entry with a greater key."""
     keys = [block.entry.key for block in blocks]
     if keys == sorted(keys):
         return bisect.bisect_right(keys, key)
@@ -150,13 +150,13 @@ def _new_block(entry: Entry) -> _Block:
 
 
 def _not_about_it(leading: Sequence[Part]) -> list[Part]:
-    """Of the lines above an entry, those above the last blank line."""
+    """The lines above an entry that are not directly above it: those before the last blank line."""
     blank = [at for at, part in enumerate(leading) if not part.text.strip()]
     return [*leading[: blank[-1]]] if blank else []
 
 
 def _edited(block: _Block, entry: Entry) -> list[Part]:
-    """The lines of an entry of which some values have changed."""
+    """The lines of an entry after some of its values have changed."""
     old, new = _fields(block.entry), _fields(entry)
     body = [*block.body]
     for key in _KEYS:
@@ -173,7 +173,7 @@ def _edited(block: _Block, entry: Entry) -> list[Part]:
 
 
 def _fields(entry: Entry) -> dict[str, Any]:
-    """The keys of an entry with the values that the file has for them, in order."""
+    """The keys of an entry with their values in the file, in order."""
     values: dict[str, Any] = dict(zip(_NAMES, entry.key, strict=True))
     for key, dimension in _LISTS.items():
         values[key] = _names(entry.lists[dimension])
@@ -252,7 +252,7 @@ def _why_wrong(key: str, value: Any) -> str | None:
         right = value in (_ALSO, _ONLY) or _is_names(value)
         return None if right else f'give "{_ALSO}", "{_ONLY}", or a list of steps'
     if not isinstance(value, str):
-        return "give a text"
+        return "give a string"
     return None if value or key == "comment" else "give a name"
 
 

@@ -1,7 +1,7 @@
-"""What becomes of the entries of a baseline after a session: kept, narrowed, widened, removed, added.
+"""Update the entries of a baseline after a session: keep, narrow, widen, remove and add entries.
 
-Only what ran decides. An entry covers every combination of its lists. So a value leaves a list if cases
-with it were judged, none of them fails, and no other case with it is covered that could not be judged.
+Only cases that ran count. An entry covers every combination of its lists. So a value leaves a list only if
+cases with it were judged, none of them fails, and all other covered cases with it could be judged.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _Case = tuple[Cell, "str | None"]
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of one entry.
+    """The change of one entry.
 
     Args:
-        old: as the file has it.
-        new: what it becomes; None: it is removed. The same object where nothing changes.
-        without: by dimension, the values that the entry loses, also where it had no list of them.
-        steps: of variants, those that it loses.
+        old: the entry in the file.
+        new: the entry afterwards; None: it is removed. The same object if nothing changes.
+        without: by dimension, the values that the entry loses, even if it had no list of them.
+        steps: the steps of variants that it loses.
         has_other: whether cases of the entry have another finding now.
     """
 
@@ -54,10 +54,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Merged:
-    """What becomes of all entries.
+    """The changes of all entries.
 
     Args:
-        changes: one an entry, in the order of the file.
+        changes: one per entry, in the order of the file.
         added: new entries.
     """
 
@@ -66,7 +66,7 @@ class Merged:
 
     @property
     def entries(self) -> list[Entry]:
-        """Those of the file afterwards, without the added ones."""
+        """The entries of the file afterwards, without the added ones."""
         return [change.new for change in self.changes if change.new is not None]
 
 
@@ -77,13 +77,13 @@ def merge(
     records: bool,
     complete: bool = False,
 ) -> Merged:
-    """What becomes of the entries.
+    """The changes of the entries after a session.
 
     Args:
-        entries: of the file.
-        ran: what the session saw, by op and check.
+        entries: the entries of the file.
+        ran: the results of the session, by op and check.
         records: whether failures that no entry covers are recorded.
-        complete: whether it collected every test: layouts and samples that it does not know are gone.
+        complete: whether it collected every test. Then layouts and samples without a case no longer exist.
     """
     new = _uncovered(entries, ran) if records else {}
     changes = []
@@ -157,9 +157,9 @@ def _covered(entry: Entry, cases: Iterable[_Case]) -> set[_Case]:
 
 
 def _elsewhere(entry: Entry, of_check: OfCheck, complete: bool) -> dict[str, frozenset[Value]]:
-    """By dimension, the listed values that this session could not judge: other sessions can.
+    """By dimension, the listed values that only other sessions can judge.
 
-    Steps of variants count as a dimension here: other amounts of variants have others.
+    Steps of variants count as a dimension here, because they depend on the amount of variants.
     """
     elsewhere: dict[str, frozenset[Value]] = {}
     here = values_of(of_check.cells)
@@ -178,7 +178,7 @@ def _lost_steps(
     of_check: OfCheck,
     elsewhere: Mapping[str, frozenset[Value]],
 ) -> frozenset[str]:
-    """Of the listed steps, those that no longer fail."""
+    """The listed steps that no longer fail."""
     open_cells = any(
         cell.kind == VARIANT and entry.covers(cell, None) for cell in of_check.unfinished
     )
@@ -193,7 +193,7 @@ def _less(values: Values, lost: frozenset[Value], all_values: frozenset[Value]) 
 
 
 def _widened(change: Change, cases: set[_Case], of_check: OfCheck) -> Change:
-    """The change of an entry which covers more cases, those that fail and no entry covers."""
+    """The change with an entry that also covers these failing cases, which no entry covers."""
     cells, all_values = _cells(cases), values_of(of_check.cells)
     if change.new is None:
         entry = new_entry(change.old.key, cells, _steps(cases), of_check.cells)

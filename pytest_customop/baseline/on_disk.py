@@ -36,14 +36,14 @@ def read_text(path: Path, name: str) -> str | None:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise BaselineError(f"{name}:{line}: is no UTF-8 text") from None
+        raise BaselineError(f"{name}:{line}: is not UTF-8 text") from None
 
 
 def parsed(text: str | None, name: str) -> Baseline:
     """The content of a file with this text; None: of a new file.
 
     Raises:
-        BaselineError: if it is no baseline, or one of a newer version.
+        BaselineError: if it is not a baseline, or has a newer version.
     """
     try:
         return Baseline(text)
@@ -53,23 +53,23 @@ def parsed(text: str | None, name: str) -> Baseline:
 
 
 def validate_writable(path: Path, name: str) -> None:
-    """Raise `BaselineError` if a file cannot be written, as far as that shows before it is."""
+    """Raise `BaselineError` if a file cannot be written, as far as this is known before writing."""
     why = why_unwritable(path)
     if why:
         raise BaselineError(f"{name}: cannot be written: {why}")
 
 
 def update(path: Path, name: str, merged_with: Callable[[Baseline], Merged]) -> Merged:
-    """Merge into the file as it is now, which another session may have updated meanwhile.
+    """Merge into the current file, which another session may have updated meanwhile.
 
-    Where nothing changes, the file is not written.
+    If nothing changes, the file is not written.
 
     Args:
-        merged_with: what becomes of the entries of a baseline.
+        merged_with: computes the changes of a baseline.
 
     Raises:
-        BaselineError: if the file is no baseline now. It is as it was.
-        OSError: if it cannot be written. It is as it was.
+        BaselineError: if the file is no longer a baseline. It stays as it was.
+        OSError: if it cannot be written. It stays as it was.
     """
     with _alone_in(path.parent):
         text = read_text(path, name)
@@ -88,7 +88,7 @@ def update(path: Path, name: str, merged_with: Callable[[Baseline], Merged]) -> 
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Let no other session update a file of this folder meanwhile, where the system has such locks."""
+    """Keep other sessions from updating a file of this folder meanwhile, if the system has such locks."""
     try:
         import fcntl
 

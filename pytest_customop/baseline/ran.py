@@ -1,4 +1,4 @@
-"""What a session saw of each op and check: which cells it judged, how, and which it did not finish."""
+"""The results of a session by op and check: which cells it judged, how, and which it did not finish."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Counts = Mapping[tuple[str, str, Cell], int]
 
 @dataclass
 class OfCheck:
-    """What a session saw of one check of one op; each case by its cell and, of a variant, its step.
+    """The results of one check of one op. A case is given by its cell and, for a variant, its step.
 
     Args:
-        failing: by finding, the cases that have it.
-        expected: of those, the ones that the mark or pytest's `xfail` expects: none of the file's business.
-        clean: the cases that were judged and have no finding.
-        unfinished: the cells that have cases that did not run, or did not come to a verdict.
+        failing: by finding, the cases that have it and that only the baseline may expect.
+        expected: by finding, the other cases that have it: the mark or pytest's `xfail` expects them.
+        clean: the cases that were judged without a finding, or with a note.
+        unfinished: the cells with cases that did not run, or have no verdict.
     """
 
     failing: dict[str, set[tuple[Cell, str | None]]] = field(
@@ -35,7 +35,7 @@ class OfCheck:
     unfinished: set[Cell] = field(default_factory=set)
 
     def failing_with(self, finding: str) -> set[tuple[Cell, str | None]]:
-        """The cases with a finding, whoever expects it."""
+        """The cases with a finding, expected or not."""
         return self.failing.get(finding, set()) | self.expected.get(finding, set())
 
     def judged_without(self, finding: str) -> set[tuple[Cell, str | None]]:
@@ -43,13 +43,13 @@ class OfCheck:
         return (self.clean | self.failing_otherwise(finding)) - self.failing_with(finding)
 
     def failing_otherwise(self, finding: str) -> set[tuple[Cell, str | None]]:
-        """The cases that do not have this finding, and have another one."""
+        """The cases that do not have this finding, but another one."""
         case_sets = (cases for kind in (self.failing, self.expected) for cases in kind.values())
         return {case for cases in case_sets for case in cases} - self.failing_with(finding)
 
     @property
     def cells(self) -> set[Cell]:
-        """Those that were judged, and those that are still to be."""
+        """The cells with cases that were judged, and the unfinished cells."""
         sets = (*self.failing.values(), *self.expected.values(), self.clean)
         return self.unfinished | {cell for cases in sets for cell, _ in cases}
 
@@ -61,14 +61,13 @@ def seen(
     left_out: bool = False,
     calls_open: bool = False,
 ) -> dict[tuple[str, str], OfCheck]:
-    """By op and check, what a session saw.
+    """The results of a session, by op and check.
 
     Args:
-        records: its results.
-        collected: the cases that it collected, also those that it was not to run.
-        left_out: whether it collected less than there is in a cell, or whether that is not known. No cell
-            counts as finished then.
-        calls_open: whether not every test has run: others may have made other calls, by `customop_check` or
+        records: the records of the session.
+        collected: the cases that it collected, including those that it does not run.
+        left_out: whether cells may have cases that were not collected. Then no cell counts as finished.
+        calls_open: whether some tests have not run. They may make other calls, by `customop_check` or
             harvested ones.
     """
     by_check: dict[tuple[str, str], OfCheck] = defaultdict(OfCheck)

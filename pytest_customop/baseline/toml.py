@@ -19,7 +19,7 @@ _WIDE = 100  # characters of a line
 
 
 class TomlError(ValueError):
-    """What is wrong with a text.
+    """A text is invalid; the message says why.
 
     Args:
         line: its number, from 1; None where it is not known.
@@ -51,7 +51,7 @@ def parse(text: str) -> dict[str, Any]:
     """The values of a whole text.
 
     Raises:
-        TomlError: if it is no TOML.
+        TomlError: if it is not TOML.
     """
     try:
         return dict(tomllib.loads(text))
@@ -60,11 +60,11 @@ def parse(text: str) -> dict[str, Any]:
         match = _WHERE.search(message)
         at_line = match[1] if match else None
         line = int(at_line) if at_line else text.rstrip().count("\n") + 1  # at the end
-        raise TomlError(f"is no TOML: {_WHERE.sub('', message).rstrip('.')}", line) from None
+        raise TomlError(f"is not TOML: {_WHERE.sub('', message).rstrip('.')}", line) from None
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The parts of a text that `parse` takes, in order; together they are the text."""
+    """The parts of a text that `parse` accepts, in order; joined, they are the text."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", text)
     at = 0
     while at < len(lines):
@@ -93,7 +93,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def statement(key: str, value: str | bool | int | list[str]) -> str:
-    """`key = value`; a list that is too long for a line has one value a line."""
+    """`key = value`; a list that is too long for a line has one value per line."""
     if not isinstance(value, list):
         return f"{key} = {_written(value)}\n"
     line = f"{key} = [{', '.join(map(_written, value))}]\n"

@@ -1,4 +1,4 @@
-"""Entries of a baseline that are about no case of a session which collected and ran everything."""
+"""Entries of a baseline that match no case of a session that collected and ran everything."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Set
 
 from .entry import Cell, Entry, values_of
 
-# Not every session has every one of their values.
+# A session may lack some of their values.
 _OF_THE_SESSION = ("device", "dtype", "kind")
 
 
@@ -22,10 +22,10 @@ def unmatched(
     An entry for a device, a dtype or variants that the session did not have may match in another session.
 
     Args:
-        entries: of the file.
-        ops: those that have a test.
+        entries: the entries of the file.
+        ops: the ops that have a test.
         cells: by op and check, the cells of the cases.
-        all_checks: whether the session selected no checks.
+        all_checks: whether the session was not limited to some checks.
     """
     return [entry for entry in entries if _matches_none(entry, ops, cells, all_checks)]
 

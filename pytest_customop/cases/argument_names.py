@@ -1,4 +1,4 @@
-"""What the name of an argument says about its meaning."""
+"""Guess the meaning of an argument from its name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def names_positions(name: str) -> bool:
 
 
 def names_seed(name: str) -> bool:
-    """Whether an argument of this name is where random numbers start from."""
+    """Whether an argument of this name is a seed or the state of a random generator."""
     return bool(_SEED.search(name))
 
 
@@ -48,12 +48,12 @@ def names_lengths(name: str) -> bool:
 
 
 def names_bits(name: str) -> bool:
-    """Whether an argument of this name counts bits: it is the size of nothing."""
+    """Whether an argument of this name counts bits, and so is not a size."""
     return bool(_BITS.search(name))
 
 
 def names_offsets(name: str) -> bool:
-    """Whether an argument of this name holds the places at which parts of another tensor begin."""
+    """Whether an argument of this name holds the offsets at which parts of another tensor begin."""
     return bool(_OFFSETS.search(name))
 
 

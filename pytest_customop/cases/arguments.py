@@ -1,4 +1,4 @@
-"""Draw the arguments of a call: from descriptions and a seed to tensors on a device, in a layout."""
+"""Draw the arguments of a call: turn descriptions and a seed into tensors on a device, in a layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..declare.ops import Op
 from ..declare.samples import shortened
 from .tensors import Copier, base_name, is_differentiable, leaves, map_tensors, once_each
 
-# What torch raises for values that a dtype does not have, where memory is short, and for a device
+# The errors that torch raises for values that a dtype cannot hold, for lack of memory, and for a device
 # that it is not built for.
 _UNDRAWABLE = (RuntimeError, TypeError, ValueError, OverflowError, AssertionError)
 
@@ -44,7 +44,7 @@ class Arguments:
             _on_call(None)
 
     def named(self) -> Iterator[tuple[str, Any]]:
-        """Every argument with its name in the schema; of a list its elements (`xs[1]`)."""
+        """Every argument with its name in the schema; the elements of a list one by one (`xs[1]`)."""
         positional = [argument.name for argument in self.op.positional]
         for name, value in (*zip(positional, self.args, strict=False), *self.kwargs.items()):
             yield from leaves(value, name)
@@ -84,7 +84,7 @@ class Arguments:
         return self.map(changed)
 
     def copy(self) -> Arguments:
-        """Copies in storage of their own, with the same strides, sharing and requires_grad.
+        """Copies in their own storage, with the same strides, sharing and requires_grad.
 
         A tensor that is two arguments is one tensor in the copy too.
         """
@@ -99,7 +99,7 @@ _on_call: Callable[[Arguments | None], None] | None = None
 
 @contextlib.contextmanager
 def calls_watched(on_call: Callable[[Arguments | None], None]) -> Iterator[None]:
-    """Have a function called with the arguments before each `Arguments.call`, and with None after it."""
+    """Call a function with the arguments before each `Arguments.call`, and with None after it."""
     global _on_call
     _on_call = on_call
     try:
@@ -119,10 +119,10 @@ class Placement:
         layout: of the described tensors that do not fix their own. Real tensors get it too, unless it
             is `contiguous`: then they keep theirs.
         cast_real: the dtype that real floating-point tensors are cast to; None: they keep theirs.
-        switch_real: whether real tensors require gradients in a case with gradients where they can;
-            False: those alone that say `requires_grad=True`.
-        gradients_asked: whether the mark says which values of requires_grad there are.
-        listed_dtypes: those that the mark lists; None where it lists none.
+        switch_real: whether all real tensors that can require gradients do so in a case with gradients;
+            False: only those with `requires_grad=True`.
+        gradients_asked: whether the mark gives `requires_grad`.
+        listed_dtypes: the dtypes that the mark lists; None where it lists none.
     """
 
     device: str
@@ -136,7 +136,7 @@ class Placement:
 
     @property
     def guesses_gradients(self) -> bool:
-        """Whether neither the mark nor a tensor says that gradients are wanted."""
+        """Whether neither the mark nor a tensor declares that gradients are wanted."""
         return self.switch_real and not self.gradients_asked
 
 
@@ -207,14 +207,14 @@ def is_drawable(spec: TensorSpec) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _why_no_element(dtype: torch.dtype, low: Any, high: Any, fill: Any) -> str | None:
-    """As `why_undrawable`, tried on a single element. The random state stays as it was."""
+    """As `why_undrawable`, tried on a single element. The random state is preserved."""
     with torch.random.fork_rng(devices=[]):
         return _error_of_drawing(TensorSpec((), dtype, low, high, fill=fill), dtype)
 
 
 def _error_of_drawing(spec: TensorSpec, dtype: torch.dtype) -> str | None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's own, of dtypes that are new to it
+        warnings.simplefilter("ignore")  # torch's own, about new dtypes
         try:
             dense_values(spec, dtype)
         except _UNDRAWABLE as error:
@@ -246,12 +246,12 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
 
 
 def dense_values(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
-    """A described tensor in contiguous memory of the CPU, drawn from torch's default generator."""
+    """A described tensor in contiguous memory on the CPU, drawn from torch's default generator."""
     if isinstance(spec.values, torch.Tensor):
         return spec.values.detach().clone().to(dtype)
     if spec.values is not None:
         return torch.tensor(spec.values, dtype=dtype)
-    # torch draws no float8, and torch 2.4 does not fill it either
+    # torch cannot draw float8, and torch 2.4 cannot fill it either
     drawable = torch.float32 if dtype.is_floating_point and dtype.itemsize == 1 else dtype
     if spec.fill is not None:
         return torch.full(spec.shape, spec.fill, dtype=drawable).to(dtype)
@@ -260,7 +260,7 @@ def dense_values(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _has_tensor_there(sample: Sample, device: torch.device) -> bool:
-    """Whether a sample has a real tensor on a type of devices that is not the CPU.
+    """Whether a sample has a real tensor on this type of device, if that is not the CPU.
 
     Then its real tensors on the CPU are meant to be there: offsets, a size, a scalar.
     """
@@ -274,7 +274,7 @@ def _place_real(
     """A copy of a real tensor on the device of a case.
 
     Args:
-        keeps_cpu: whether one on the CPU stays there.
+        keeps_cpu: whether a tensor on the CPU stays there.
     """
     value = copier(tensor)
     if where.cast_real is not None and is_differentiable(value.dtype):

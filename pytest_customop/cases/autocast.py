@@ -1,4 +1,4 @@
-"""The autocast of a case's device."""
+"""`torch.autocast` on a case's device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def autocast_text(device: str) -> str:
 
 
 def _has_autocast(device: str) -> bool:
-    """Whether there is autocast on a type of devices; a backend outside of torch may lack what it needs."""
+    """Whether a device type has autocast; a backend outside of torch may lack what autocast needs."""
     if not torch.amp.is_autocast_available(device):
         return False
     try:

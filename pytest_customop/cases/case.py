@@ -28,7 +28,7 @@ from .tensors import (
 )
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]
-_KEPT_BYTES = 2**18  # of inputs and outputs, that a variant keeps from one check to the next
+_KEPT_BYTES = 2**18  # the most bytes of inputs and outputs that a variant keeps between checks
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,17 +42,17 @@ class Case:
         id: the case's part of the test id, without the check: `cpu-float32-withgrad-wide`.
         seed: the seed of everything random in the case.
         tolerances: by dtype, from the mark; dtypes that are missing take torch's own.
-        gradcheck: how gradients are compared, or the reason for not doing so.
+        gradcheck: how gradients are compared, or why they are not.
         backend: the `torch.compile` backend.
         sample_id, axes: as in the id.
         reference: a function with the op's arguments that gives the right results; None without one.
-        reference_device: the device of the mark with whose results the case is compared; None on that
-            device itself, and where the mark runs on one device only.
+        reference_device: the device whose results the case is compared with; None on that device itself,
+            and where the mark runs on one device only.
         base_case: the case of the sample that this case is a variant of; None for a sample's own case.
-        variant: the step from that case to this one, as in the id; None for a sample's own case.
-        variant_description: what was changed in that case; empty for a sample's own case.
-        kind, aspect: what differs from that case (see `Variant`); empty for a sample's own case.
-        beyond: why a variant leaves what its sample shows; None for one that stays within.
+        variant: the step from `base_case` to this one, as in the id; None for a sample's own case.
+        variant_description: what was changed in `base_case`; empty for a sample's own case.
+        kind, aspect: what differs from `base_case` (see `Variant`); empty for a sample's own case.
+        beyond: why a variant leaves what its sample shows; None if it stays within.
         strict: whether a note counts as a failure.
     """
 
@@ -83,16 +83,16 @@ class Case:
 
     @property
     def may_take_other_branches(self) -> bool:
-        """Whether a check that calls the op in many ways makes all of its calls on this case.
+        """Whether a check that calls the op in several ways makes all of its calls on this case.
 
-        It does so on samples, and on variants by other arguments, with which other code may run. Each of
-        the other variants is one more way to call what the sample calls.
+        It does so on samples, and on variants with other arguments, which may run other code. The other
+        variants only call the sample's code in one more way.
         """
         return self.base_case is None or self.kind == "arguments"
 
     @property
     def asks_gradients(self) -> bool:
-        """Whether this is a case with gradients because the mark's `requires_grad` asks for them."""
+        """Whether this is a case with gradients because the mark gives `requires_grad`."""
         return self.requires_grad and self.placement.gradients_asked
 
     @property
@@ -105,20 +105,20 @@ class Case:
         return draw(self.op, self.sample, self.placement, self.seed)
 
     def draw(self) -> None:
-        """Draw the inputs now, and not when they are first used.
+        """Draw the inputs now instead of at their first use.
 
         Raises:
             MarkError: if torch cannot make one of the tensors.
         """
-        self._drawn  # noqa: B018 -- it is computed once
+        self._drawn  # noqa: B018 -- computed once
 
     def release(self) -> None:
-        """Free all tensors that are kept. What is used again is computed again."""
+        """Free all kept tensors. They are computed again when they are used."""
         for kept in ("_drawn", "eager", "eager_gradients"):
             self.__dict__.pop(kept, None)
 
     def release_if_large(self) -> None:
-        """Free the tensors that are kept if keeping them takes more memory than computing them saves."""
+        """Free the kept tensors if keeping them costs more memory than the saved time is worth."""
         eager = vars(self).get("eager")
         kept = [tensor for _, tensor in eager.outputs] if eager is not None else []
         if "_drawn" in vars(self):
@@ -127,11 +127,11 @@ class Case:
             self.release()
 
     def inputs(self) -> Arguments:
-        """Fresh arguments: the same values each time, in storage of their own."""
+        """Fresh arguments: the same values each time, in their own storage."""
         return self._drawn.copy()
 
     def run(self, arguments: Arguments) -> Run:
-        """Call the op, with grad mode on and random streams that start from the case's seed.
+        """Call the op in the current grad mode, with the random streams seeded by the case's seed.
 
         An exception of the op is returned in `Run.error`, not raised.
         """
@@ -145,7 +145,7 @@ class Case:
 
     @functools.cached_property
     def eager(self) -> Run:
-        """The call in eager mode, made once and shared by all checks: do not write to its tensors."""
+        """The call in eager mode, made once and shared by all checks. Do not write to its tensors."""
         return self.run(self.inputs())
 
     @property
@@ -155,9 +155,9 @@ class Case:
 
     @property
     def rejects_backward(self) -> bool:
-        """Whether the op is registered as one that has no formula: its backward raises that.
+        """Whether the op is registered as one without a formula, so that its backward raises.
 
-        In C++ that is the kernel `torch::autograd::autogradNotImplementedFallback()`.
+        In C++ the kernel `torch::autograd::autogradNotImplementedFallback()` does that.
         """
         outputs = self.eager.differentiable_outputs
         return bool(outputs) and all(rejects_backward(output) for _, output in outputs)
@@ -174,7 +174,7 @@ class Case:
         return self.gradients_of(self.run(self.inputs()))
 
     def gradients_of(self, run: Run) -> dict[str, torch.Tensor | None]:
-        """The gradient of each differentiable argument of a call; empty if there is none to take."""
+        """The gradient of each differentiable argument of a call; empty if no gradient can be taken."""
         outputs = run.differentiable_outputs
         if run.error is not None or not outputs:
             return {}
@@ -200,7 +200,7 @@ class Case:
         )
 
     def _named_sample(self) -> list[tuple[str, Any]]:
-        """What the sample gives for each argument, by name."""
+        """(name, value) of each argument that the sample gives."""
         positional = [argument.name for argument in self.op.positional]
         return [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
 
@@ -215,7 +215,7 @@ class Case:
 
     @property
     def has_integer_tensors(self) -> bool:
-        """Whether the sample gives a tensor of whole numbers; booleans are none."""
+        """Whether the sample gives an integer tensor; boolean ones do not count."""
         tensors = [tensor for _, tensor in self.sample_tensors()]
         dtypes = [
             dtype_of(tensor, self.placement.dtype)
@@ -243,15 +243,15 @@ class Case:
         return replace(self, sample=Sample(tuple(values[:count]), kwargs, self.sample.id))
 
     def describe(self) -> list[str]:
-        """One line an argument: its name, its description, and the tensors that were drawn.
+        """One line per argument: its name, its description, and the tensors that were drawn.
 
-        The tensors are missing where the inputs cannot be drawn.
+        The tensors are missing if the inputs cannot be drawn.
         """
         drawn: dict[str, list[str]] = {}
         try:
             for name, tensor in self._drawn.tensors():
                 drawn.setdefault(base_name(name), []).append(summary(tensor))
-        except MarkError:  # the inputs cannot be drawn; the result says so
+        except MarkError:  # the inputs cannot be drawn; the result reports it
             drawn.clear()
         return [
             f"{name} = {describe(value)}"

@@ -1,7 +1,7 @@
-"""The constants that the Python code of an op compares an argument with, or looks it up among.
+"""The constants that the Python code of an op compares an argument with, or looks it up in.
 
-Their source is read: `reduction == "mean"`, `mode in ("a", "b")`, `TABLE[mode]`, `match mode`, also where
-the argument is passed on to another function, or kept as an attribute of the same name (`ctx.mode`).
+They are read from the source: `reduction == "mean"`, `mode in ("a", "b")`, `TABLE[mode]`, `match mode`.
+Functions that get the argument are read too, and attributes of the same name (`ctx.mode`) count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..compat.ops import functions_of, traced_functions
 from ..core.functions import code_of, known_names
 from ..declare.ops import Op
 
-_DEPTH = 3  # functions that call functions
+_DEPTH = 3  # levels of functions that call functions
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _EXACT = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
 
@@ -29,8 +29,8 @@ def compared_constants(op: Op, argument: str) -> list[Any]:
     """The constants in the op's kernels, fake kernel and formula that an argument is compared with.
 
     Returns:
-        strings, numbers and dtypes, each once, in the order of the code; those of functions without
-        source are missing. A bound, as in `n > 64`, counts with the number above it.
+        strings, numbers and dtypes, each once, in the order of the code; functions without source are left
+        out. A bound, such as `n > 64`, gives also the number above it.
     """
     return [*_compared_constants(op, argument)]
 
@@ -80,7 +80,7 @@ def _functions(file: str) -> Mapping[tuple[int, str], list[_FunctionNode]]:
     functions: dict[tuple[int, str], list[_FunctionNode]] = {}
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):  # a file that is no Python, or changed since
+    except (SyntaxError, ValueError):  # a file that is not Python, or has changed
         return functions
     for node in ast.walk(tree):
         if isinstance(node, _FunctionNode):
@@ -94,9 +94,9 @@ class _Reader:
     """Reads the nodes of one function.
 
     Args:
-        names: what the argument is called there.
-        known: its globals, and the names that it closes over.
-        depth: how many functions that it calls are read too.
+        names: the names of the argument there.
+        known: the function's globals, and the values that it closes over.
+        depth: how many levels of called functions are read too.
     """
 
     def __init__(self, names: frozenset[str], known: Mapping[str, Any], depth: int) -> None:
@@ -138,7 +138,7 @@ class _Reader:
         return isinstance(node, ast.Name) and node.id in self._names
 
     def _call(self, node: ast.Call) -> Iterator[Any]:
-        """`table.get(argument)`, and what a function does to which the argument is passed on."""
+        """`table.get(argument)`, and the constants in a function that gets the argument."""
         passed = {at for at, value in enumerate(node.args) if self._is_argument(value)}
         if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and 0 in passed:
             yield from self._values(node.func.value)
@@ -168,7 +168,7 @@ class _Reader:
             yield from _elements(self._named(node))
 
     def _named(self, node: ast.expr) -> Any:
-        """What a name stands for, or an attribute of a module, of an enumeration or of its member."""
+        """The value of a name, or of an attribute of a module, of an enumeration or of its member."""
         if isinstance(node, ast.Name):
             return self._known.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -179,7 +179,7 @@ class _Reader:
 
 
 def _elements(value: Any) -> Iterator[Any]:
-    """The constants in a value that a name stands for."""
+    """The constants in the value of a name."""
     if isinstance(value, enum.EnumMeta):
         members: Mapping[str, Any] = value.__members__
         yield from _plain(member.value for member in members.values())

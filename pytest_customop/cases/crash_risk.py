@@ -1,4 +1,4 @@
-"""Whether an op that gets unexpected arguments could crash the process."""
+"""Find out whether an op that gets unexpected arguments could crash the process."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ..declare.ops import Op
 
 # A Python kernel that uses one of these passes addresses to code that may not check them.
 _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "cython"})
-_DEPTH = 4  # functions that call functions
+_DEPTH = 4  # levels of functions that call functions
 
 
 @functools.lru_cache(maxsize=256)
 def crash_risk(op: Op, device: str) -> str | None:
-    """Why a variant that could lead outside of its memory may not run in this process; None if it may.
+    """Why a variant that could read out of bounds must not run in this process; None if it may.
 
-    A kernel written in Python reaches memory through torch or numpy. These check every position, and
+    A kernel written in Python accesses memory through torch or numpy. These check every position, and
     raise an exception on the CPU.
     """
     kind = torch.device(device).type
     if kind != "cpu":
-        return f"on {kind} a read out of bounds would be the end of this process"
+        return f"on {kind} a read out of bounds would end this process"
     if not kernel_in_python(op.overload, kind):
         return "the kernel is compiled code, which could read out of bounds"
     for _, function in python_kernels(op.overload):
@@ -62,10 +62,10 @@ def _called_namespace(function: Any) -> str | None:
 
 
 def _package_of(function: Any) -> dict[str, types.ModuleType]:
-    """The modules of a function's package that are loaded, by name; the package itself comes first.
+    """The loaded modules of a function's package, by name; the package itself comes first.
 
-    Torch does not know a kernel that was registered by `torch.library.Library`, but the fake kernel, which
-    is of the same package.
+    torch does not return a kernel that was registered by `torch.library.Library`, but it returns the fake
+    kernel, which belongs to the same package.
     """
     package = str(getattr(function, "__module__", "")).partition(".")[0]
     modules = {
@@ -77,7 +77,7 @@ def _package_of(function: Any) -> dict[str, types.ModuleType]:
 
 
 def _has_library(modules: Mapping[str, types.ModuleType]) -> bool:
-    """Whether Python has loaded native modules of a package, or torch a library from its folder."""
+    """Whether Python has loaded native modules of a package, or torch a library in its folder."""
     files = [str(getattr(module, "__file__", None)) for module in modules.values()]
     if any(file.endswith(tuple(EXTENSION_SUFFIXES)) for file in files):
         return True
@@ -99,7 +99,7 @@ def _holds_library(modules: Mapping[str, types.ModuleType]) -> bool:
 
 
 def _foreign(function: Any) -> str | None:
-    """The first module of `_FOREIGN` that a function, or one that it calls, refers to; or None."""
+    """The first module of `_FOREIGN` that a function, or a function that it calls, refers to; or None."""
     return next((name for name in _referred(function, _DEPTH, set()) if name in _FOREIGN), None)
 
 
@@ -121,7 +121,7 @@ def _referred(function: Any, depth: int, seen: set[int]) -> Iterator[str]:
 
 
 def _modules(value: Any) -> Iterator[str]:
-    """The modules of the types of an object and of what it holds, as the library of native code."""
+    """The modules of the types of an object and of what it holds, such as the library of native code."""
     yield type(value).__module__
     held = {} if isinstance(value, (type, types.ModuleType)) else getattr(value, "__dict__", {})
     yield from (type(item).__module__ for item in held.values())

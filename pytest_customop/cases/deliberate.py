@@ -1,4 +1,4 @@
-"""Whether what an op does is on purpose: a fake kernel or a backward that raises, an estimated gradient."""
+"""Find out what an op does on purpose: a fake kernel or a backward that raises, an estimated gradient."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _NO_DERIVATIVE = re.compile(
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
     re.I,
 )
-# In one sentence, which may go on in the next line: a gradient, and that it is clipped.
+# One sentence, possibly over several lines, which says that a gradient is clipped.
 _CLIPPED = re.compile(
     rf"{_GRADIENT}(?!s?\s+of\b)[^.]{{0,60}}\b(clipped|clamped)\b"
     r"|\b(clip|clamp)(s|ped|ping|ed|ing)\s+((the|its|each|incoming)\s+)*gradient",
     re.I,
 )
-# In one line: a gradient, and all, each or every one of several maxima.
+# One line which says that all, each or every one of several maxima get the gradient.
 _EVERY_TIE = re.compile(
     rf"^(?=.*{_GRADIENT}).*\b(all|each|every)\b[^.\n]{{0,40}}"
     r"\b(tie[ds]?|tying|maxim(a|um)|minim(a|um)|equal)\b",
     re.I | re.M,
 )
 _NAN = re.compile(r"(?<![a-z])(is)?nans?(?![a-z])", re.I)
-# How many are taken at most.
+# A limit: at most so many are taken.
 _LIMIT = re.compile(
     r"\b(at most|up to|no more than|not more than|only the first|the first (\w+ )?(\d|[A-Z])|truncat\w*"
     r"|limit(s|ed)?|cap(s|ped|acity)?|max(imum)? (number|count) of|saturat\w*|overflow\w*)\b",
@@ -50,14 +50,14 @@ _LIMIT = re.compile(
 
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
-    """The note of a finding about a fake kernel that raises; None where it raises by mistake.
+    """The note for the finding that a fake kernel raises; None if it raises by mistake.
 
     It raises on purpose by a `raise`, an `assert` or a call of `torch._check*` in its own code, or in code
-    of its package that it calls. Compiled code then fails in its author's words.
+    of its package that it calls. Compiled code then fails with its author's message.
 
     Args:
         op: the name of the op whose fake kernel ran: `ns::name`.
-        error: what a call of the op on fake tensors raised, or a compiler that made one.
+        error: the exception of a call on fake tensors, or of a compiler that made one.
     """
     if isinstance(error, Exception):
         error = fake_cause(error)
@@ -71,11 +71,11 @@ def note_if_deliberate(op: str, error: BaseException) -> str | None:
 
 
 def backward_raises(text: str, error: BaseException, *, repro: str | None = None) -> CheckFailed:
-    """The finding for a backward that raises; with a note where a `raise` or `assert` of its author does.
+    """The finding for a backward that raises; a note if its author's `raise` or `assert` raises.
 
     Args:
         text: the message.
-        error: what it raised.
+        error: the exception of the backward.
         repro: as in `fail`.
     """
     note = REFUSED_ON_PURPOSE if raised_on_purpose(error) else None
@@ -88,30 +88,30 @@ def is_estimate_by_source(op: Op) -> bool:
 
 
 def is_no_derivative_by_source(op: Op) -> bool:
-    """Whether the source says that the backward gives something else than the derivative on purpose."""
+    """Whether the source says that the backward deliberately gives something other than the derivative."""
     return _says(op, _NO_DERIVATIVE)
 
 
 def gives_ties_by_source(op: Op) -> bool:
-    """Whether the source says that all of several equal elements get the gradient."""
+    """Whether the source says that all tied elements get the gradient."""
     return _says(op, _EVERY_TIE)
 
 
 def speaks_of_nan(op: Op) -> bool:
-    """Whether the source names NaN: the author has thought of it."""
+    """Whether the source mentions NaN: then the author has considered it."""
     return _says(op, _NAN)
 
 
 def clips_by_docstring(op: Op) -> bool:
     """Whether a docstring says that the gradient is clipped.
 
-    Only docstrings are read: clamping in the code of a backward may as well be the mistake.
+    Only docstrings are read: clamping in the code of a backward may itself be the mistake.
     """
     return any(map(_CLIPPED.search, texts_about(op)))
 
 
 def names_limit(op: Op) -> bool:
-    """Whether a docstring says of something how many or how much there is at most."""
+    """Whether a docstring names a limit: how many or how much there is at most."""
     return any(map(_LIMIT.search, texts_about(op)))
 
 
@@ -119,7 +119,7 @@ def _says(op: Op, pattern: re.Pattern[str]) -> bool:
     return any(map(pattern.search, (*_sources(op), *texts_about(op))))
 
 
-@functools.lru_cache(maxsize=256)  # a check may ask on every variant
+@functools.lru_cache(maxsize=256)  # a check may need it on every variant
 def _sources(op: Op) -> tuple[str, ...]:
     return tuple(map(_source, python_functions(op)))
 
@@ -132,7 +132,7 @@ def _source(function: Any) -> str:
 
 
 def _code_of(kernel: Any) -> CodeType | None:
-    """The code of a fake kernel; None where it is unknown, as of kernels for meta tensors."""
+    """The code of a fake kernel; None if it is unknown, as for kernels for meta tensors."""
     while isinstance(kernel, functools.partial):
         kernel = kernel.func
     for candidate in (kernel, getattr(type(kernel), "__call__", None)):  # noqa: B004 -- its code
@@ -143,7 +143,7 @@ def _code_of(kernel: Any) -> CodeType | None:
 
 
 def _raised_within(code: CodeType, frames: list[FrameType]) -> bool:
-    """Whether a fake kernel was running, and code of its own package, or beside it, raised.
+    """Whether a fake kernel was running, and code in its own package or folder raised.
 
     Args:
         code: of the fake kernel.

@@ -1,7 +1,7 @@
-"""The texts in which the author of an op describes it: docstrings, and comments above its definition.
+"""The texts in which the author describes an op: docstrings, and comments above its definition.
 
-An op in C++ has its docstring at the function in Python that calls it, and comments in its source, which
-may stand in a module as a string.
+An op in C++ has its docstring on the Python function that calls it, and comments in its source, which may
+be a string in a module.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from ..compat.ops import (
 from ..core.functions import code_of, is_of_library, known_names
 from ..declare.ops import Op
 
-_CALL = re.compile(r"^\W*([A-Za-z]\w*)\(", re.M)  # a line that begins with one
-_SHORT = 2  # letters of a name that may be a word
+_CALL = re.compile(r"^\W*([A-Za-z]\w*)\(", re.M)  # at the beginning of a line
+_SHORT = 2  # names with at most as many letters may be words
 _COMMENT = re.compile(
     r"^\s*(#(?!include\b|define\b|pragma\b|if|endif\b|else\b)|//+|/\*+|\*(?!\w))\s?(.*?)(\*/)?\s*$"
 )
 
 
-@functools.lru_cache(maxsize=256)  # those of a library are looked for in all modules
+@functools.lru_cache(maxsize=256)  # functions of a library are searched in all modules
 def python_functions(op: Op) -> tuple[Any, ...]:
-    """The author's functions in Python that are known: kernels, and what autograd and compilers trace."""
+    """The author's known Python functions: kernels, and those that autograd and compilers trace."""
     functions = [*functions_of(op.overload), *traced_functions(op.overload)]
     known = dict.fromkeys(function for function in functions if function is not None)
     return tuple(function for function in known if not is_of_library(function))
 
 
 def texts_about(op: Op) -> tuple[str, ...]:
-    """What describes this op: of a module, only what names the op or its arguments."""
+    """The texts about this op; a module's docstring only if it names the op or its arguments."""
     return (*_of_functions(op), *(text for text in _of_modules(op) if _is_about(op, text)))
 
 
 def texts_beside(op: Op) -> tuple[str, ...]:
-    """What describes this op, or what its modules are for."""
+    """The texts about this op, and the docstrings of its modules."""
     return (*_of_functions(op), *_of_modules(op))
 
 
 def beginning(names: Sequence[str]) -> re.Pattern[str]:
-    """What a line about an argument begins with; `a` alone, or `x`, may begin any line."""
+    """A pattern for the beginning of a line about an argument; after a short name, a sign must follow."""
     all_names = "|".join(map(re.escape, names))
     long = "|".join(re.escape(name) for name in names if len(name) > _SHORT) or "(?!)"
     return re.compile(rf"^\W*({all_names})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
@@ -76,7 +76,7 @@ def _modules(op: Op) -> list[ModuleType]:
 
 
 def _callers(op: Op, module: ModuleType, known: Sequence[Any]) -> Iterator[FunctionType]:
-    """The functions of a module, tests left out, that take the tensors of an op by name, and call it."""
+    """The functions of a module, without tests, that have the op's tensors as parameters and call it."""
     tensors = {item.name for item in op.arguments if "Tensor" in str(item.type)}
     for value in [*vars(module).values()]:
         if not isinstance(value, FunctionType) or value.__name__.startswith("test"):

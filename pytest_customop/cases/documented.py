@@ -1,6 +1,6 @@
-"""What the docstrings of an op say that it takes and gives: an author's own contract.
+"""Read from an op's docstrings what it takes and returns: the author's own contract.
 
-A sentence is taken at its word only where it is plain; what it does not say is not concluded.
+Only plain sentences count, and nothing is concluded beyond what they say.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from ..declare.ops import Op
 from .documentation import beginning, texts_about, texts_beside
 
-# In one sentence: numbers below 0, and what becomes of them.
+# In one sentence: numbers below 0, and that they are padding or ignored.
 _PADDING = re.compile(
     r"^(?=[^.]*(\bnegative\b|(?<!\w)-1\b))"
     r"(?=[^.]*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|no)\b)",
     re.I | re.M,
 )
-# Of an argument: what a number of -1 stands for.
+# About an argument: -1 stands for something missing.
 _MISSING = re.compile(
     r"(?=.*(?<!\w)-1\b)(?=.*\b(pad(ding|ded|s)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|invalid|unused|fewer|missing"
     r"|empty|absent|none|nothing|zeros?)\b)",
@@ -62,7 +62,7 @@ _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
 
-# Of a seed: that 0 is none, or is not taken.
+# About a seed: 0 means no seed, or is not accepted.
 _ZERO_IS_NO_SEED = re.compile(
     r"\bnon-?zero\b|\bpositive\b"
     r"|(?<![\w.\[])(?<!>=)(?<!>= )(0|zero)(?![\w.])[^.;]*"
@@ -71,7 +71,7 @@ _ZERO_IS_NO_SEED = re.compile(
     re.I,
 )
 
-# In one sentence with the name of a number: what is longer is not taken whole.
+# In one sentence with the name of a number: what is longer is cut off.
 _CUT_OFF = re.compile(
     r"\btruncat\w*\b|(?=.*\b(longer|beyond|exceed\w*|more than|past|the rest)\b)"
     r"(?=.*\b(cut|clip(s|ped)?|trim(s|med)?|drop(s|ped)?|discard(s|ed)?|ignored)\b)",
@@ -90,7 +90,7 @@ _OWN_GENERATOR = re.compile(
 _SEEDED = re.compile(r"\bseed(ed|s)?\b|\bmanual_seed\b|\breproduc|\bdeterministic\b", re.I)
 
 _ZERO = re.compile(r"(?<![\w.])(0|0\.0?|zero)(?![\w.]*\d)", re.I)
-# In one sentence: what is empty or masked, or what is zero; and that it gives 0.
+# In one sentence: something is empty or masked, or is zero; and it gives 0.
 _NOTHING = (
     r"\b(empty|(all|fully|entirely|completely)[- ]?(masked|padded)|masked[- ]out|without( any)?|nothing"
     r"|zero[- ](length|counts?)|no (\w+ ){0,2}(rows?|points?|entries|elements|items|neighbou?rs|edges"
@@ -106,7 +106,7 @@ _GIVES_ZERO = (
 )
 _ZERO_FOR_NOTHING = re.compile(_NOTHING + _GIVES_ZERO, re.I)
 _ZERO_FOR_ZEROS = re.compile(_ZEROS + _GIVES_ZERO, re.I)
-# Of a number: that no result depends on it.
+# About a number: no result depends on it.
 _NO_INFLUENCE = re.compile(
     r"\b(no|without|never|not|n't)\b[^.;]{0,24}\b(influence|effect|affect|change|changes|alter|depend)\b"
     r"[^.;]*\b(results?|outputs?|values?)\b"
@@ -126,33 +126,33 @@ _DISTINCT = re.compile(
 
 
 def may_repeat(op: Op, argument: str) -> bool:
-    """Whether what is said of an argument says that a number may come more than once in it."""
+    """Whether the text about an argument says that a number may occur in it more than once."""
     about = lines_about(op, argument)
     return _REPEATED.search(about) is not None and not _DISTINCT.search(about)
 
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:
-    """Whether a docstring says of a seed that 0 is none, or is not taken."""
+    """Whether a docstring says that a seed of 0 means no seed, or is not accepted."""
     return _ZERO_IS_NO_SEED.search(lines_about(op, argument)) is not None
 
 
 def says_of_zero(op: Op, argument: str) -> bool:
-    """Whether what is said of an argument speaks of 0."""
+    """Whether the text about an argument mentions 0."""
     return _ZERO.search(lines_about(op, argument)) is not None
 
 
 def gives_zero_for_nothing(op: Op) -> bool:
-    """Whether a sentence says of what is empty or masked that it gives 0, and never NaN."""
+    """Whether a sentence says that something empty or masked gives 0, and so never NaN."""
     return any(map(_ZERO_FOR_NOTHING.search, sentences(op, of_op=True)))
 
 
 def gives_zero_for_zeros(op: Op) -> bool:
-    """Whether a sentence says of zeros, or of equal numbers, that they give 0, and never NaN."""
+    """Whether a sentence says that zeros or equal numbers give 0, and so never NaN."""
     return any(map(_ZERO_FOR_ZEROS.search, sentences(op, of_op=True)))
 
 
 def says_no_influence(op: Op, argument: str) -> bool:
-    """Whether what is said of an argument says that results do not depend on it."""
+    """Whether the text about an argument says that results do not depend on it."""
     return _NO_INFLUENCE.search(lines_about(op, argument)) is not None
 
 
@@ -162,7 +162,7 @@ def pads_with_negative(op: Op) -> bool:
 
 
 def marks_missing(op: Op, argument: str) -> bool:
-    """Whether what is said of an argument says that -1 stands for something that is not there."""
+    """Whether the text about an argument says that -1 stands for something missing."""
     return any(map(_MISSING.search, re.split(r"\.\s", lines_about(op, argument))))
 
 
@@ -172,7 +172,7 @@ def allows_empty_sequences(op: Op) -> bool:
 
 
 def allows_empty(op: Op, argument: str) -> bool:
-    """Whether what is said of an argument says that it may be empty, and nothing that it may not."""
+    """Whether the text about an argument says that it may be empty, and nothing to the contrary."""
     about = lines_about(op, argument)
     sizes = " ".join(re.findall(r"[(\[][^)\]]*[)\]]", about))
     letters = [match[1] for match in _NO_ENTRIES.finditer(about)]
@@ -216,7 +216,7 @@ def has_part_without_gradient(op: Op, argument: str) -> bool:
 
 
 def _naming(op: Op, argument: str) -> Iterator[str]:
-    """The sentences about an op in which the name of an argument stands."""
+    """The sentences about an op that contain the name of an argument."""
     named = re.compile(rf"\b{re.escape(argument)}\b")
     return filter(named.search, sentences(op, of_op=True))
 
@@ -227,12 +227,12 @@ def cuts_off(op: Op, argument: str) -> bool:
 
 
 def has_own_generator(op: Op) -> bool:
-    """Whether a sentence says that the op draws from a stream that torch's seed does not start."""
+    """Whether a sentence says that the op draws from a stream that torch does not seed."""
     return any(map(_OWN_GENERATOR.search, sentences(op, of_op=True)))
 
 
 def speaks_of_seed(op: Op) -> bool:
-    """Whether a sentence is about seeds, or about results that can be had again."""
+    """Whether a sentence is about seeds, or about reproducible results."""
     return any(map(_SEEDED.search, sentences(op, of_op=True)))
 
 
@@ -241,7 +241,7 @@ def _count_of_tensors(op: Op) -> int:
 
 
 def lines_about(op: Op, argument: str) -> str:
-    """What docstrings say of an argument: the lines from its name to that of another one."""
+    """The text of docstrings about an argument: the lines from its name to the next argument's."""
     begins = beginning(tuple(item.name for item in op.arguments))
     lines: list[str] = []
     for text in texts_about(op):
@@ -258,6 +258,6 @@ def lines_about(op: Op, argument: str) -> str:
 
 
 def sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
-    """The sentences about an op; with `of_op`, those of a module only if it names the op."""
+    """The sentences about an op; with `of_op`, those of a module only if they are about the op."""
     for text in texts_about(op) if of_op else texts_beside(op):
         yield from re.split(r"\.\s", text)

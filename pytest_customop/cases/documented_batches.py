@@ -1,4 +1,4 @@
-"""What the docstrings of an op say of the entries of a batch: independent, unbatched, padded."""
+"""Read from an op's docstrings whether the entries of a batch are independent, unbatched or padded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from ..declare.ops import Op
 from .documented import sentences
 
-# In one sentence: that entries of a batch do not see each other.
+# In one sentence: the entries of a batch do not influence each other.
 _INDEPENDENT = re.compile(
     r"\b(each|every)\b[^.;]*\b(on its own|by itself|independent(ly)?|separately|alone)\b(?! of)"
     r"|\b(independent(ly)?|separately) (for|across|over|in|on|to|by|per) (each|every|all|the|batch|row)\b"
     r"|\b\w+s are( \w+){0,2} (independent(ly)?|separately)\b(?! of)",
     re.I,
 )
-# In one sentence: what stands behind the end of a sequence, and that it does not count.
+# In one sentence: elements behind the end of a sequence, and that they are ignored.
 _IGNORED_PADDING = re.compile(
     r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
     r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)",
@@ -26,17 +26,17 @@ _UNBATCHED = re.compile(
 
 
 def sentence_of_independence(op: Op) -> str:
-    """The sentence that says that entries of a batch are computed each on its own; empty without one."""
+    """The sentence which says that each entry of a batch is computed on its own; empty without one."""
     return _first_sentence(op, _INDEPENDENT)
 
 
 def takes_unbatched(op: Op) -> bool:
-    """Whether a sentence says that the op takes an entry without a batch dim too."""
+    """Whether a sentence says that the op also takes an entry without a batch dim."""
     return any(map(_UNBATCHED.search, sentences(op, of_op=True)))
 
 
 def sentence_of_padding(op: Op) -> str:
-    """The sentence that says that what is behind the end of a sequence is ignored; empty without one."""
+    """The sentence which says that elements behind the end of a sequence are ignored; empty without one."""
     return _first_sentence(op, _IGNORED_PADDING)
 
 

@@ -1,4 +1,4 @@
-"""What the docstrings of an op say of dtypes: which it takes, and what it makes of them."""
+"""Read from an op's docstrings which dtypes it takes, and what it does with them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|i
 _FLOATING = re.compile(
     r"(?<!no )(?<!not )(?<!to )(?<!as )(?<!into )(?<!in )\bfloat(s|ing|ing-point|32|64)?\b", re.I
 )
-# What a text about an argument comes to after it.
+# The words that end a text about an argument.
 _RESULT = r"->|\b(returns?|gives?|results?|outputs?)\b"
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
 )
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
-# In one sentence: whole numbers, that something is the same, and floating-point numbers.
+# In one sentence: integers, that something is the same, and floating-point numbers.
 _SAME_NUMBERS = re.compile(
     r"(?=.*\b(u?int(8|16|32)|integers?|whole numbers?)\b)(?=.*\b(float\w*|convert\w*|cast)\b)"
     r".*(?<!not )(?<!of )\bthe same (?!shape|dtype|type|size|length|device|layout|order)"
@@ -38,7 +38,7 @@ _DTYPE_NAMES = {
 }
 _DTYPE_BY_NAME = {name: dtype for dtype, names in _DTYPE_NAMES.items() for name in names}
 _INTEGERS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
-# Whole numbers of whatever dtype.
+# Integers of any dtype.
 _ANY_INTEGERS = re.compile(
     r"\b(any|same|all|every|either) (signed |unsigned )?integ(er|ral)[- ](d?types?|tensors?|arrays?)\b"
     r"|\bintegers? of any (d?type|width|size)\b|\b(d?types?|tensors?) of (any )?integers?\b",
@@ -53,12 +53,12 @@ _TAKES_COMPLEX = re.compile(
 
 
 def whole_numbers_count_as_floats(op: Op) -> bool:
-    """Whether a sentence says that whole numbers give what the same numbers give as floating-point ones."""
+    """Whether a sentence says that integers give the same results as equal floating-point numbers."""
     return any(map(_SAME_NUMBERS.search, sentences(op, of_op=True)))
 
 
 def may_be_floating(op: Op, argument: str) -> bool:
-    """Whether what is said of an argument says that it may have floating-point numbers."""
+    """Whether the text about an argument says that it may hold floating-point numbers."""
     about, *_ = re.split(_RESULT, lines_about(op, argument), maxsplit=1, flags=re.I)
     return _FLOATING.search(about) is not None
 
@@ -69,13 +69,13 @@ def promotes_dtypes(op: Op) -> bool:
 
 
 def names_float64(op: Op) -> bool:
-    """Whether float64 is named, and nothing says that the op computes in a narrower dtype."""
+    """Whether docstrings name float64, and do not say that the op computes in a narrower dtype."""
     every = [*sentences(op, of_op=True)]
     return any(map(_DOUBLE.search, every)) and not any(map(_SINGLE.search, every))
 
 
 def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
-    """The dtypes that the first sentence about an argument names, before it comes to another thing."""
+    """The dtypes that the first sentence about an argument names before it turns to something else."""
     others = "|".join(re.escape(item.name) for item in op.arguments if item.name != argument)
     other = rf"|\b({others})\b" if others else ""
     ends = re.compile(rf"[.;]\s|(?i:{_RESULT}){other}")
@@ -84,12 +84,12 @@ def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
 
 
 def listed_dtypes(op: Op) -> list[torch.dtype]:
-    """The floating-point dtypes that stand one after the other in a sentence about the op."""
+    """The floating-point dtypes that are listed one after the other in a text about the op."""
     return [*dict.fromkeys(_DTYPE_BY_NAME[name] for name in _listed(op, _DTYPE_BY_NAME))]
 
 
 def listed_integers(op: Op) -> list[torch.dtype]:
-    """The dtypes of whole numbers that stand one after the other, or int32 and int64 where any may come."""
+    """The integer dtypes that are listed one after the other, and int32 and int64 if any are allowed."""
     names = [*_listed(op, _INTEGERS)]
     if any(map(_ANY_INTEGERS.search, texts_about(op))):
         names += ["int32", "int64"]
@@ -97,7 +97,7 @@ def listed_integers(op: Op) -> list[torch.dtype]:
 
 
 def _listed(op: Op, names: Collection[str]) -> Iterator[str]:
-    """Those of some names that stand one after the other, two or more of them: `a, b or c`."""
+    """The names that a text lists one after the other, at least two of them: `a, b or c`."""
     name = rf"`{{0,2}}(?:torch\.)?\b({'|'.join(names)})\b`{{0,2}}"
     several = rf"(?<!not )(?<!no ){name}((\s*[,/|]\s*|,?\s+(or|and)\s+){name})+"
     for text in texts_about(op):

@@ -1,6 +1,6 @@
-"""What the docstrings of an op say that it rejects: dtypes, and positions outside of their range.
+"""Read from an op's docstrings what it rejects: dtypes, and positions outside of their range.
 
-A sentence is taken at its word only where it is plain: it says that something raises, and what.
+Only plain sentences count, which say that something raises, and what.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OF_CATEGORY = {"integer": (torch.int32, torch.int64), "complex": (torch.complex
 _OUTSIDE = re.compile(
     r"\b(outside|out[ -]of[ -](range|bounds)|not in \[0|in \[0|beyond)\b|\bin \[0|0 ?<=", re.I
 )
-# Of positions: one may be equal to a size.
+# About positions: one may be equal to a size.
 _UP_TO_SIZE = re.compile(r"<= ?\w+\b(?! ?<)|\b(at most|inclusive|up to)\b|, ?\w+\]")
 _NEGATIVE = re.compile(r"\bnegative\b|\bbelow (0|zero)\b|< ?0\b|>= ?0\b", re.I)
 _ELSE = re.compile(
@@ -44,11 +44,10 @@ _ELSE = re.compile(
 
 
 def rejected_dtypes(op: Op) -> tuple[str, tuple[torch.dtype, ...]] | None:
-    """The sentence which says that other dtypes raise, and dtypes of a category that nothing names.
+    """The sentence which says that other dtypes raise, and dtypes of categories that nothing mentions.
 
-    None where no sentence says it, or where none names a floating-point dtype: others than which? A dtype
-    that is not named may still be one of a category that is: float16 where the docstring speaks of float32
-    is not among them.
+    None where no sentence says so, or where none names a floating-point dtype, so that "other" is unclear.
+    A dtype whose category is mentioned is not returned: not float16 where the docstring mentions float32.
     """
     every = [*sentences(op, of_op=True)]
     said = next((text for text in every if _says_other_dtypes(text)), None)
@@ -69,9 +68,9 @@ def _says_other_dtypes(sentence: str) -> bool:
 
 
 def rejected_positions(op: Op, argument: str) -> tuple[str, bool] | None:
-    """The sentence which says that positions outside of their range raise, and whether large ones do too.
+    """The sentence which says that positions out of range raise, and whether that includes large ones.
 
-    None where no sentence says it of this argument, or where another number may stand for something else.
+    None where no sentence about this argument says so, or where another number may have a meaning.
     """
     if pads_with_negative(op):
         return None
@@ -87,12 +86,12 @@ def rejected_positions(op: Op, argument: str) -> tuple[str, bool] | None:
 
 
 def may_equal_size(op: Op, argument: str) -> bool:
-    """Whether what is said of positions says that one may be equal to a size."""
+    """Whether the text about positions says that one may be equal to a size."""
     return _UP_TO_SIZE.search(lines_about(op, argument)) is not None
 
 
 def _sentences_about(op: Op, argument: str) -> Iterator[str]:
-    """What is said of an argument, and sentences that name it or one of its entries, and no other one."""
+    """The text about an argument, and sentences that name it or its entries, but no other argument."""
     named = _names_of(argument)
     others = [re.escape(item.name) for item in op.arguments if item.name != argument]
     other = re.compile(rf"\b({'|'.join(others)})\b") if others else None
@@ -108,12 +107,12 @@ def _parts(text: str) -> list[str]:
 
 
 def _rest(text: str) -> str:
-    """A sentence without what is in brackets, where shapes and bounds name other arguments."""
+    """A sentence without its brackets, in which shapes and bounds name other arguments."""
     return re.sub(r"\([^)]*\)|\[[^\])]*[\])]", "", text)
 
 
 def _names_of(argument: str) -> re.Pattern[str]:
-    """An argument, and one of its entries: `ids` and `an id`, `idx` and `an index`."""
+    """A pattern for an argument and one of its entries: `ids` and `an id`, `idx` and `an index`."""
     names = {argument, argument.removesuffix("s")}
     if argument in ("idx", "ind", "index", "indices"):
         names |= {"index", "indices"}

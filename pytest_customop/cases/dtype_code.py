@@ -1,4 +1,4 @@
-"""What the Python code of an op says about its whole numbers: that they wrap, or that dtypes differ."""
+"""Read from the Python code of an op whether its integers wrap, or whether the code depends on dtypes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..compat.ops import functions_of
 from ..core.functions import code_of, is_of_library, known_names
 from ..declare.ops import Op
 
-_DEPTH = 4  # functions that call functions
+_DEPTH = 4  # levels of functions that call functions
 _WRAPPING_NAMES = re.compile(
     r"hash|(^|_)crc\d*|checksum|adler|fletcher|(^|_)fnv|murmur|xxh|rand|(^|_)rng|prng|philox|seed|(^|_)lcg"
     r"|noise|parity|xor|(^|_)wrap(s|ped|ping|around)?($|_)|modulo|modular|(^|_)rot[lr]($|_)"
@@ -47,11 +47,11 @@ _ON_PURPOSE = re.compile(
 
 
 class DtypeCode(NamedTuple):
-    """What is known of an op.
+    """What is known of an op's code.
 
     Args:
-        wraps: what shows that whole numbers wrap, or count as bits, on purpose; empty without it.
-        tells_dtypes: whether another dtype may take another way.
+        wraps: the sign that integers wrap, or count as bits, on purpose; empty without one.
+        tells_dtypes: whether another dtype may take another path.
         is_known: whether the Python code of a kernel is known.
     """
 
@@ -85,7 +85,7 @@ def dtype_code(op: Op) -> DtypeCode:
 
 
 def _reached(op: Op) -> Iterator[Any]:
-    """The author's functions that compute the op, and those which they refer to."""
+    """The author's functions that compute the op, and those that they refer to."""
     seen: set[int] = set()
     for function in functions_of(op.overload):
         yield from _with_called(function, _DEPTH, seen)
@@ -114,7 +114,7 @@ def _names_inside(code: types.CodeType) -> Iterator[str]:
 
 
 def _tree(function: Any) -> tuple[ast.AST | None, str]:
-    """The function's source as a tree, and as text; of a lambda, the statement around it."""
+    """The function's source as a tree and as text; for a lambda, the statement around it."""
     try:
         text = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
@@ -124,7 +124,7 @@ def _tree(function: Any) -> tuple[ast.AST | None, str]:
             return ast.parse(candidate), text
         except SyntaxError:
             continue
-    match = re.search(r"lambda.*", text, re.DOTALL)  # an argument of a call that goes on
+    match = re.search(r"lambda.*", text, re.DOTALL)  # an argument of a call over several lines
     rest = match.group() if match else ""
     for end in range(len(rest), 0, -1):
         try:
@@ -135,7 +135,7 @@ def _tree(function: Any) -> tuple[ast.AST | None, str]:
 
 
 class _Reader(ast.NodeVisitor):
-    """Looks for arithmetic of bits, and for code that depends on a dtype, but for tests that raise."""
+    """Looks for bit arithmetic, and for code that depends on a dtype; skips tests that raise."""
 
     def __init__(self) -> None:
         self.wraps = ""
@@ -145,14 +145,14 @@ class _Reader(ast.NodeVisitor):
         if not (
             node.orelse or any(not isinstance(statement, ast.Raise) for statement in node.body)
         ):
-            return  # what is rejected
+            return  # it only rejects arguments
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """Nothing of a message counts."""
+        """Skip messages."""
 
     def visit_Assert(self, node: ast.Assert) -> None:
-        """Nothing of what is rejected counts."""
+        """Skip what is rejected."""
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         self._operator(node.op, node.left)
@@ -221,7 +221,7 @@ def _is_number(node: ast.AST) -> bool:
 
 
 def _is_size_or_text(node: ast.AST) -> bool:
-    """Whether an expression is a text, or has a size or a number of elements in it."""
+    """Whether an expression contains a text, a size or a number of elements."""
     return any(
         (isinstance(child, ast.Constant) and isinstance(child.value, str))
         or (

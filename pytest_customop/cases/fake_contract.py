@@ -1,7 +1,7 @@
 """Compare the outputs of real kernels with what their fake kernels promise about memory.
 
-Compiled code relies on that promise. Where an output is smaller, or of another dtype, the code reads and
-writes past its end, which can kill the process. So it is compared before compiled code runs.
+Compiled code relies on that promise. If an output is smaller or has another dtype, the code reads and
+writes past its end, which can kill the process. So outputs are compared before compiled code runs.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .tensors import is_plain, leaves, map_tensors, once_each, output_leaves
 
 @dataclass(frozen=True)
 class Violation:
-    """An output that is not as the fake kernel promises.
+    """An output that breaks the fake kernel's promise.
 
     Args:
-        op: whose kernels they are.
+        op: the name of the op.
         code: of the finding.
         text: one sentence, without the op.
         in_backward: whether a backward called the op.
@@ -47,8 +47,8 @@ class FakeContract:
     """Where the fake kernels of the ops that ran broke their promise.
 
     Args:
-        violations: one for each call of which an output is not as promised.
-        errors: by op, the exception of its fake kernel.
+        violations: one for each call with an output that is not as promised.
+        errors: by op, the first exception of its fake kernel.
         shares_memory: whether an output shares memory with an argument or with another output.
     """
 
@@ -90,7 +90,7 @@ def sized_by_data(case: Case) -> frozenset[int] | None:
     """The positions of the returned tensors whose sizes are not known before the op has run.
 
     Returns:
-        None where the op raises on fake tensors. It is called on them once a case.
+        None if the op raises on fake tensors. It is called on them once per case.
     """
     if case not in _sized:
         _sized[case] = data_dependent(case.inputs())
@@ -98,7 +98,7 @@ def sized_by_data(case: Case) -> frozenset[int] | None:
 
 
 def data_dependent(arguments: Arguments) -> frozenset[int] | None:
-    """As `sized_by_data`, of a call with these arguments."""
+    """As `sized_by_data`, for a call with these arguments."""
     try:
         promised = _fake_result(arguments.op.overload, arguments.args, dict(arguments.kwargs))
     except Exception as error:  # whatever a fake kernel raises
@@ -122,14 +122,14 @@ def _fake_result(overload: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _without_history(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as a leaf of autograd's graph: a fake of one with history takes three times as long."""
+    """The tensor as a leaf of autograd's graph: faking a tensor with history takes three times as long."""
     if tensor.is_leaf or tensor._is_view() or not is_plain(tensor):
         return tensor
     return tensor.data.requires_grad_(tensor.requires_grad)
 
 
 def _shares_memory(arguments: Any, result: Any) -> bool:
-    """Whether a returned tensor shares memory with an argument or with another one."""
+    """Whether a returned tensor shares memory with an argument or with another returned tensor."""
     inputs, outputs = (
         [storage_id(leaf) for _, leaf in leaves(value, "") if isinstance(leaf, torch.Tensor)]
         for value in (arguments, result)
@@ -186,7 +186,7 @@ def _summary(tensor: torch.Tensor) -> str:
 
 
 def _elements(tensor: torch.Tensor) -> int | None:
-    """How many elements of memory a tensor spans; None where that depends on data."""
+    """How many elements of memory a tensor spans; None if that depends on data."""
     parts = (*tensor.shape, *tensor.stride(), tensor.storage_offset())
     if any(isinstance(part, torch.SymInt) for part in parts):
         return None

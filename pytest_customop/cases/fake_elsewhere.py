@@ -1,4 +1,4 @@
-"""Call an op on fake tensors of a device that is not here, and its backward too."""
+"""Call an op and its backward on fake tensors on a device that this machine does not have."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .arguments import Arguments
 from .run import Run, gradients
 from .tensors import is_plain
 
-# The device on which a backward can run without an accelerator: autograd needs nothing of it.
+# A backward can run on this device without an accelerator: autograd needs no support for it.
 META = "meta"
 
 
 def can_move(arguments: Arguments) -> bool:
-    """Whether fake tensors of another device can be made of all tensor arguments."""
+    """Whether all tensor arguments can become fake tensors on another device."""
     return all(is_plain(tensor) for _, tensor in arguments.tensors())
 
 
@@ -31,11 +31,11 @@ def run_elsewhere(
     default: str | None = None,
     keep: Callable[[torch.Tensor], bool] | None = None,
 ) -> Run:
-    """Call the op on fake tensors of another device, without gradients.
+    """Call the op on fake tensors on another device, without gradients.
 
     Args:
         arguments: real ones, for which `can_move` is true. Nothing is written to them.
-        device: the type of a device, which need not be here.
+        device: a device type, which this machine need not have.
         default: the device of tensors that the fake kernel creates without `device=`; None: the CPU.
         keep: which tensors stay on their own device; None: all are moved.
     """
@@ -51,7 +51,7 @@ def run_elsewhere(
 
 @dataclass(frozen=True)
 class BackwardElsewhere:
-    """A forward and a backward on fake tensors of another device.
+    """A forward and a backward on fake tensors on another device.
 
     Args:
         misplaced: by argument, the device type of each gradient that is not on its argument's device.
@@ -65,7 +65,7 @@ class BackwardElsewhere:
 
     @property
     def works(self) -> bool:
-        """Whether every gradient is where its argument is."""
+        """Whether nothing raised, and every gradient is on its argument's device."""
         return self.error is None and not self.misplaced
 
 
@@ -75,10 +75,10 @@ def backward_elsewhere(
     default: str | None = None,
     keep: Callable[[torch.Tensor], bool] | None = None,
 ) -> BackwardElsewhere:
-    """Call the op and its backward on fake tensors of the device `meta`.
+    """Call the op and its backward on fake tensors on the device `meta`.
 
     Args:
-        arguments, default, keep: as for `run_elsewhere`; `default` holds for the backward and for fake
+        arguments, default, keep: as for `run_elsewhere`; `default` applies to the backward and to fake
             kernels.
     """
     mode = fake_mode_with_default(default)
@@ -115,7 +115,7 @@ def _moved(
     *,
     gradients: bool = False,
 ) -> Arguments:
-    """Fake tensors like the arguments on another device; one for a tensor that is two arguments."""
+    """Fake tensors like the arguments, on another device; a tensor that is two arguments stays one."""
     homes = {tensor.device for _, tensor in arguments.tensors()}
 
     def moved(name: str, tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Call an op on fake tensors, with plain sizes or symbolic ones."""
+"""Call an op on fake tensors with plain or symbolic sizes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class FakeRun:
 
     Args:
         mode: the fake mode of the call.
-        run: arguments and result, or the exception.
-        origins: the sizes, strides and offsets of the arguments before the call, as expressions, or
-            numbers where nothing is symbolic. By argument, `size`, `stride` or `offset`, and dim.
+        run: the arguments and the result or the exception.
+        origins: the sizes, strides and offsets of the arguments before the call, as expressions, or as
+            numbers where they are not symbolic; by argument, `size`, `stride` or `offset`, and dim.
     """
 
     mode: Any
@@ -42,9 +42,9 @@ class FakeRun:
         return error
 
     def bindings(self, real: Arguments) -> dict[Any, int] | None:
-        """The numbers with which the symbolic arguments become these real ones, by symbol.
+        """The numbers, by symbol, with which the symbolic arguments become these real ones.
 
-        None if there are none: a stride of the real arguments does not fit its expression.
+        None if there are none, because a stride of the real arguments does not fit its expression.
         """
         numbers = dict(_numbers(real))
         symbols = [
@@ -87,7 +87,7 @@ def fake_run(
 
 
 def shapes_of(case: Case) -> Arguments:
-    """Arguments to make fake tensors of: those of the eager call, unless the op writes to them."""
+    """Arguments to make fake tensors from: those of the eager call, unless the op writes to them."""
     return case.inputs() if case.op.mutated else case.eager.arguments
 
 
@@ -103,7 +103,7 @@ def fake_arguments(mode: Any, arguments: Arguments, *, symbolic: bool = False) -
             return to_fake(mode, tensor, name if symbolic else None)
         except Exception as error:  # torch raises many types for tensors that have no fake
             reraise_bug(error)
-            reason = f"torch makes no fake tensor of argument {name}: {message_line(error)}"
+            reason = f"torch cannot make a fake tensor of argument {name}: {message_line(error)}"
             raise skip("checker-limit", reason) from error
 
     return arguments.map_distinct(twin)
@@ -128,11 +128,11 @@ def _unfakeable(tensor: torch.Tensor) -> str | None:
 
 
 def kernel_failure(op: str, error: Exception, caller: str | None = None) -> CheckFailed:
-    """The finding for an exception of a call on fake tensors.
+    """The finding for an exception in a call on fake tensors.
 
     Args:
         op: the name of the op that was called.
-        caller: what called it, if something of another op did: `the backward of ns::crop`.
+        caller: the part of another op that called it, if any: `the backward of ns::crop`.
     """
     missing = missing_fake_kernel(error)
     if missing and missing != op:

@@ -1,4 +1,4 @@
-"""Lay out tensors in memory whose other elements show when they are read."""
+"""Lay out tensors in memory so that reading outside of their elements becomes visible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def guarded_place(tensor: torch.Tensor, layout: MemoryLayout, unit: int = 1) -> 
     Args:
         tensor: a dense one with elements.
         layout: the layout.
-        unit: paddings and offsets are multiples of it, in elements. With 1 they are odd, so that the
+        unit: padding and offset are multiples of it, in elements. With 1 they are odd, so that the
             elements are not aligned.
     """
     padding = unit if unit > 1 else 3
@@ -25,9 +25,9 @@ def guarded_place(tensor: torch.Tensor, layout: MemoryLayout, unit: int = 1) -> 
 
 
 def guarded(tensor: torch.Tensor, place: Place) -> torch.Tensor:
-    """The values of a tensor at a place in a storage of their own, detached.
+    """The detached values of a tensor, at a place in their own storage.
 
-    The rest of the storage holds NaN or, for a dtype without one, the first of the values.
+    The rest of the storage holds NaN or, for a dtype without NaN, the first value.
     """
     source = tensor.detach().resolve_conj().resolve_neg()
     home = torch.empty(place.size, dtype=tensor.dtype, device=tensor.device)
@@ -40,7 +40,7 @@ def guarded(tensor: torch.Tensor, place: Place) -> torch.Tensor:
     return laid.set_(home.untyped_storage(), place.offset, tensor.shape, tuple(place.strides))
 
 
-# The same for a script, which calls it with the fields of a place.
+# The same for a reproducing script, which calls it with the fields of a `Place`.
 LAY_OUT = """
 
 def lay_out(t, strides, offset, size):

@@ -1,4 +1,4 @@
-"""Whether an op ignores what a variant adds to a size: then it may be made for the size of the sample."""
+"""Find out whether an op ignores what a variant adds to a size: it may be made for the sample's size."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MOST = 4  # a size that an op may be made for: coordinates, the corners of a bo
 
 
 def ignores_added_elements(case: Case) -> bool:
-    """Whether a small dim of a tensor is larger than in the sample, and what was added counts for nothing.
+    """Whether a small dim of a tensor is larger than in the sample, and the op ignores what was added.
 
-    `[:, 0]` and `[:, 1]` of points with two coordinates also work where they have three. The op is called.
+    `[:, 0]` and `[:, 1]` of points with two coordinates also work on points with three. The op is called.
     """
     if case.base_case is None:
         return False
@@ -30,7 +30,7 @@ def ignores_added_elements(case: Case) -> bool:
 
 
 def _counts_for_nothing(case: Case, name: str, dim: int, size: int) -> bool:
-    """Whether other values of the elements from `size` on give the same results."""
+    """Whether the results stay the same with other values in the elements from `size` on."""
 
     def replaced(path: str, tensor: torch.Tensor) -> torch.Tensor:
         if path != name:

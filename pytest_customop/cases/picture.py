@@ -1,4 +1,4 @@
-"""Picture how two tensors differ: expected, actual and difference side by side, in few pixels."""
+"""Picture how two tensors differ: expected, actual and difference, each in few pixels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 from ..core.png import Colour, png, ramp
 from .tensors import gaps, readable
 
-_FEWEST = 6  # elements: a message says as much of fewer
-_MOST = 2**22  # elements that are looked at
+_FEWEST = 6  # elements: for fewer, a message is as good
+_MOST = 2**22  # elements
 _SIDE = 64  # pixels
 _LEVELS = 32
 
-# Dark to light, and as readable without colours: viridis and inferno, and what is not a number.
+# Viridis and inferno, from dark to light, so that they are readable without colours; and the colour of NaN.
 _NAN = (255, 0, 200)
 _VALUES = [
     *ramp([(68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37)], _LEVELS),
@@ -27,10 +27,10 @@ _GAPS = ramp([(0, 0, 4), (87, 16, 110), (188, 55, 84), (249, 142, 9), (252, 255,
 
 
 def picture_of(name: str, actual: Any, expected: Any) -> dict[str, Any] | None:
-    """The picture, as the report has it; None where there is nothing to see.
+    """The picture as in the report; None where there is nothing to see.
 
-    The last two dims are shown, of the place of the largest difference; three channels as colours. Of more
-    than 64 rows or columns some are left out, and the largest difference never is.
+    It shows the last two dims at the place of the largest difference, and three channels as colours. If
+    there are more than 64 rows or columns, some are left out, but never the largest difference.
 
     Args:
         name: of the tensor.
@@ -38,8 +38,8 @@ def picture_of(name: str, actual: Any, expected: Any) -> dict[str, Any] | None:
 
     Returns:
         `of`: what is shown; `shape`; `at`: the index of the largest difference; `rows`, `columns`: in
-        pixels; `worst`: the row and the column of that pixel; `low`, `high`: the values of the darkest
-        and the lightest colour; `largest`: the difference, None for one that is not finite; and
+        pixels; `worst`: the row and the column of the largest difference; `low`, `high`: the values of the
+        darkest and the lightest colour; `largest`: the largest difference, None if it is not finite; and
         `expected`, `actual` and `difference`: PNG files in base64.
     """
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
@@ -51,7 +51,7 @@ def picture_of(name: str, actual: Any, expected: Any) -> dict[str, Any] | None:
     try:
         got, want = (readable(tensor).cpu() for tensor in (actual, expected))
         return _picture(name, got, want) if bool((got != want).any()) else None
-    except RuntimeError:  # of torch, for a kind of tensor that has no such ops
+    except RuntimeError:  # torch's, for a kind of tensor without these ops
         return None
 
 
@@ -118,7 +118,7 @@ def _plane(tensor: torch.Tensor, at: Sequence[int]) -> torch.Tensor:
 
 
 def _chosen(size: int, step: int, worst: int) -> list[int]:
-    """The first of each `step` rows, or columns; of those of the largest difference, its own."""
+    """The first of every `step` rows or columns; in the largest difference's group, its own."""
     indices = list(range(0, size, step))
     indices[worst // step] = worst
     return indices

@@ -1,4 +1,4 @@
-"""The same case at other sizes: the sizes that can change, and those that the real op accepts."""
+"""The same case at other sizes: which sizes can change, and which of them the real op accepts."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def places(case: Case) -> list[Place]:
 def changeable(case: Case) -> list[Place]:
     """The places whose size can be changed together with all equal sizes.
 
-    A size of a tensor that cannot be drawn again stays everywhere: changed elsewhere alone, the arguments
-    might not fit each other, and ops need not check that. So does a size that its numbers may refer to.
+    If a tensor cannot be drawn again, its sizes stay everywhere: otherwise the arguments might not fit each
+    other, and ops need not check that. Sizes that its numbers may refer to stay too.
     """
     fixed = {place.size for place in _fixed(case)} | _counted(case)
     return [place for place in places(case) if place.size not in fixed]
@@ -63,15 +63,15 @@ def changeable(case: Case) -> list[Place]:
 def resized_at(
     case: Case, changes: Mapping[Place, int], integers: Mapping[int, int] | None = None
 ) -> Case | None:
-    """The case with the sizes at some places changed; the op is not asked whether it accepts them.
+    """The case with the sizes at some places changed; the op may reject it.
 
     Args:
         changes: the new size of each place.
         integers: old -> new value of int arguments.
 
     Returns:
-        The case, whose `beyond` says where sizes that were equal differ. None if a tensor cannot be drawn
-        at another size, or would be too large.
+        The case; its `beyond` is set if sizes that were equal now differ. None if a tensor cannot be drawn
+        at another size, or if the tensors would be too large.
     """
     by_key = {(place.argument, place.dim): size for place, size in changes.items()}
     if _elements(case, by_key) > max(4 * _elements(case, {}), 2**22):
@@ -88,12 +88,12 @@ def resized_at(
 
 
 def second_case(case: Case) -> Case:
-    """The case at other sizes, on which the real op works.
+    """The case at other sizes on which the real op works.
 
     All sizes of at least 2 are changed, equal ones together. If the op or its backward rejects that, as
-    many are changed as both accept, and if there are none, as the op alone accepts. Int arguments that
-    equal a changed size are first left as they are, then changed with it. The eager result of the case
-    that is returned has been computed without an error.
+    many sizes are changed as both accept, or, if there are none, as the op alone accepts. Int arguments
+    that equal a changed size are first kept, then changed with it. The eager result of the returned case
+    has been computed without an error.
 
     Raises:
         CheckSkipped: `no-second-size`, if inputs cannot be drawn again or the op accepts no other size.
@@ -124,7 +124,7 @@ def fixed_inputs(case: Case) -> str:
     """Why sizes of the case cannot be changed, and what to do about it."""
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(p.argument for p in _fixed(case)))
     return (
-        f"other sizes cannot be tried: {names} is given by its values, which are whole numbers that "
+        f"other sizes cannot be tried: {names} is given by its values, which are integers that "
         "count or order something; describe it with tensor(shape, dtype=, low=, high=), or give a "
         "sample of other sizes"
     )
@@ -139,7 +139,7 @@ def other_sizes(
 
     Args:
         groups: the places to change together. Int arguments stay as they are.
-        of_use: whether the caller wants a case.
+        of_use: (case) -> whether the caller can use it.
     """
     for group in groups:
         for step in _STEPS:
@@ -150,7 +150,7 @@ def other_sizes(
 
 
 def tied_integers(case: Case, changed: Case) -> Case | None:
-    """`changed`, with the int arguments changed too that equal a changed size; None if there are none."""
+    """`changed`, with int arguments that equal a changed size changed too; None if there are none."""
     before, after = (_shapes(item) for item in (case, changed))
     sizes = {old: after[key] for key, old in before.items() if old >= 2 and after[key] != old}
     integers = {old: new for old, new in sizes.items() if old in whole_numbers(case)}
@@ -168,7 +168,7 @@ def _accepted(
     rejections: list[str],
     accept: Callable[[Case], bool],
 ) -> _Accepted | None:
-    """The first case that `accept` accepts, with these groups changed in addition to earlier changes."""
+    """The first case that `accept` accepts, with these groups changed in addition to `changes`."""
     case_numbers = whole_numbers(case)
     kept = set(_shapes(case).values()) if len(groups) == 1 else set()
     kept |= set(changes.values())
@@ -176,7 +176,7 @@ def _accepted(
         sizes = {place.size: step(place.size) for group in groups for place in group}
         numbers = {old: new for old, new in sizes.items() if tied and old in case_numbers}
         if (tied and not numbers) or kept & set(sizes.values()):
-            continue  # nothing new, or a size that would look tied to another one
+            continue  # nothing new, or a size that would look tied to another
         all_changes = dict(changes) | {
             place: sizes[place.size] for group in groups for place in group
         }
@@ -209,7 +209,7 @@ def _one_by_one(
     rejections: list[str],
     accept: Callable[[Case], bool],
 ) -> _Accepted | None:
-    """The case with as many sizes changed as are accepted, one size after the other."""
+    """The case with as many sizes changed as `accept` accepts, one size after the other."""
     best: _Accepted | None = None
     for group in groups:
         for part in (group, *([place] for place in group if len(group) > 1)):
@@ -234,7 +234,7 @@ def _fixed(case: Case) -> list[Place]:
 
 
 def _counted(case: Case) -> set[int]:
-    """The sizes of other tensors that numbers which the author listed may refer to."""
+    """The sizes of other tensors that integers listed by the author may refer to."""
     sizes: set[int] = set()
     tensors = case.sample_tensors()
     shapes = {path: tuple(leaf.shape) for path, leaf in tensors}

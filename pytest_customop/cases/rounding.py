@@ -1,4 +1,4 @@
-"""Whether two results differ by rounding only: by exact values, or by what additions can explain."""
+"""Judge whether two results differ only by rounding: by exact values, or by the order of additions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 
 from .tensors import difference, in_double, is_differentiable, largest_magnitude
 
-# Of a result that sums up many numbers in half precision nothing is left; that is no reason to allow
-# everything.
+# A sum of many numbers in half precision may lose all its digits; this limit keeps everything from being
+# allowed.
 _LARGEST_SHARE = 0.125
-_CALLS = 3  # values that differ by chance may be equal in two of them
-_TIMES = 8  # further calls would differ more than a few do
+_CALLS = 3  # in fewer calls, values that differ by chance may be equal
+_TIMES = 8  # more calls would differ by more than these few do
 
 
 def within_rounding(
@@ -58,8 +58,8 @@ def allowed_by_order(
 ) -> float:
     """How far two results may differ because an op adds up the same numbers in another order.
 
-    The partial sums are taken to be as large as the largest element of the results and of the arguments:
-    `share_of_order` of that.
+    It is the share from `share_of_order` of the largest partial sum, which is taken to be the largest
+    element of the results and the arguments.
 
     Args:
         actual, expected: two results, of floating-point or complex dtype.
@@ -77,10 +77,10 @@ def share_of_order(
 ) -> float:
     """The share of the largest partial sum by which another order of additions changes a sum.
 
-    A sum of n numbers, added up in another order, differs by some sqrt(n) roundings of the largest
-    partial sum. An op does not say which numbers it adds. So n is the number of elements of its largest
-    argument. The rounding is that of the coarsest dtype among them, or that of float32 where the results
-    have no more digits: 4 * eps * sqrt(n), and at most an eighth.
+    A sum of n numbers, added up in another order, differs by about sqrt(n) roundings of the largest
+    partial sum. Which numbers an op adds is unknown, so n is the number of elements of its largest
+    argument. eps is that of the coarsest dtype among `expected` and the arguments, and at least float32's
+    where the results have no more digits. The share is 4 * eps * sqrt(n), and at most an eighth.
 
     Args:
         actual, expected, arguments: as in `allowed_by_order`.
@@ -94,7 +94,7 @@ def share_of_order(
 
 
 def _is_single(tensor: torch.Tensor) -> bool:
-    """Whether float32 has every number of a result in double precision, and they are not all whole."""
+    """Whether a double-precision result holds only float32 values, and not only integers."""
     if tensor.dtype not in (torch.float64, torch.complex128):
         return False
     value = in_double(tensor)
@@ -106,9 +106,9 @@ def _is_single(tensor: torch.Tensor) -> bool:
 def within_another_order(
     actual: torch.Tensor, expected: torch.Tensor, arguments: Iterable[torch.Tensor]
 ) -> bool:
-    """Whether another order of additions explains how two results of equal calls differ.
+    """Whether another order of additions explains the difference between two results of equal calls.
 
-    Whole numbers are exact in any order. What is NaN or infinite in one result must be so in the other.
+    Integers are exact in any order. NaN and infinite elements must be the same in both results.
     """
     if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
         return False
@@ -127,10 +127,10 @@ def calls_differ_as_much(
     actual: torch.Tensor,
     expected: torch.Tensor,
 ) -> bool:
-    """Whether an op differs from call to call as much as two results of it do.
+    """Whether repeated calls of an op differ as much as two of its results do.
 
     Args:
-        repeated: calls the op again; returns each result of the call with that of the first one.
+        repeated: calls the op again; returns each result with that of the first call.
         differs: whether two results of equal calls differ by more than the tolerance.
         actual, expected: the two results.
     """
@@ -148,7 +148,7 @@ def relative_spread(pairs: Iterable[tuple[object, object]]) -> float:
     """The largest difference between the tensors of each pair, relative to the largest element.
 
     Args:
-        pairs: of results of two equal calls. What cannot be compared so is left out.
+        pairs: results of two equal calls. Those that cannot be compared are left out.
     """
     spread = 0.0
     for actual, expected in pairs:

@@ -16,7 +16,7 @@ class Run:
     """One call of the op.
 
     Args:
-        arguments: of the call, as they are after it.
+        arguments: of the call, in their state after it.
         result: of the call.
         error: what the op raised instead of returning.
     """
@@ -72,7 +72,7 @@ def gradients(
 
 
 def random_like(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    """Normally distributed values in the shape, strides, dtype and device of a tensor."""
+    """Normally distributed values with the shape, strides, dtype and device of a tensor."""
     generator = torch.Generator().manual_seed(seed % 2**63)
     wide = torch.complex128 if tensor.dtype.is_complex else torch.float64
     drawn = torch.randn(tensor.shape, generator=generator, dtype=wide)

@@ -1,9 +1,9 @@
 """Use a tensor that an author gave by its values as a template for other sizes.
 
-Floating-point values are drawn anew in the range of the given ones. Whole numbers and booleans are mostly
-positions, counts or masks, which have to fit the other arguments: other sizes take the given rows, from the
-first on and then again, or each several times where they are sorted. Those that count or order something
-keep their size.
+Floating-point values are drawn again in the range of the given ones. Integers and booleans are mostly
+positions, counts or masks, which have to fit the other arguments. At other sizes they repeat the given rows
+from the first on, or each row several times if they are sorted. Those that count or order something keep
+their size.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ..declare.inputs import TensorSpec
 from .arguments import Placement
 from .tensors import comparable, has_repeats, is_differentiable, is_plain
 
-_RECORD = 4  # numbers that belong together are at most as many
+_RECORD = 4  # at most as many numbers belong together
 
 
 def described(tensor: torch.Tensor, placement: Placement) -> TensorSpec | None:
-    """A real tensor as a description by its values; None for one that is not dense.
+    """The description of a real tensor by its values; None if it is not dense.
 
     Args:
-        placement: of the case: what becomes of real tensors.
+        placement: of the case; it decides the dtype and requires_grad of real tensors.
     """
     if not is_plain(tensor):
         return None
@@ -38,7 +38,7 @@ def described(tensor: torch.Tensor, placement: Placement) -> TensorSpec | None:
 
 
 def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) -> bool:
-    """Whether there are values for a described tensor at another size.
+    """Whether a described tensor can get values at another size.
 
     Args:
         dtype: of the tensor in its case.
@@ -58,7 +58,7 @@ def is_redrawable(spec: TensorSpec, dtype: torch.dtype, others: frozenset[int]) 
 
 
 def _are_sorted_ids(values: torch.Tensor, others: frozenset[int]) -> bool:
-    """Whether sorted numbers say to which segment each row of another tensor belongs, and are no offsets.
+    """Whether sorted numbers give the segment of each row of another tensor, and are not offsets.
 
     Args:
         others: the sizes of the other tensors.
@@ -75,11 +75,11 @@ def sizes_besides(path: str, shapes: Mapping[str, Sequence[int]]) -> frozenset[i
 
 
 def adds_up_to_size(values: torch.Tensor, others: frozenset[int]) -> bool:
-    """Whether numbers look like lengths of parts of another tensor, or a mask of what it holds.
+    """Whether numbers look like lengths of parts of another tensor, or like a mask of its entries.
 
     Args:
         values: at least one number.
-        others: the sizes of the other tensors. One number for each row counts no rows.
+        others: the sizes of the other tensors. One number for each row does not count rows.
     """
     total = int(values.sum())
     return total in others and total != values.numel()
@@ -91,7 +91,7 @@ def listed(spec: TensorSpec) -> torch.Tensor:
 
 
 def is_constant_mask(values: torch.Tensor) -> bool:
-    """Whether booleans, at least one, are all the same: everything is on, or off, at any size."""
+    """Whether booleans, at least one, are all the same, and so can be repeated at any size."""
     return (
         values.dtype == torch.bool
         and values.numel() > 0
@@ -101,7 +101,7 @@ def is_constant_mask(values: torch.Tensor) -> bool:
 
 def is_sorted(values: torch.Tensor) -> bool:
     """Whether the numbers, more than one, never decrease."""
-    # Compared, not subtracted: differences of booleans and of unsigned numbers are never below 0.
+    # Not subtracted: differences of booleans and of unsigned numbers are never below 0.
     flat = values.flatten()
     return values.numel() > 1 and bool((flat[1:] >= flat[:-1]).all())
 
@@ -112,15 +112,15 @@ def is_permutation(values: torch.Tensor) -> bool:
     if values.dtype == torch.bool or count < 2:
         return False
     lowest = values.min()
-    if int(values.max()) - int(lowest) != count - 1:  # most are none: nothing is sorted
+    if int(values.max()) - int(lowest) != count - 1:  # in most cases, so that nothing is sorted
         return False
     return bool((values.flatten().sort().values == torch.arange(count) + lowest).all())
 
 
 def record_size(spec: TensorSpec, dtype: torch.dtype) -> int | None:
-    """The size that says how many numbers belong together in listed whole numbers; None if none does.
+    """The size of a dim of listed integers that counts numbers which belong together; None without one.
 
-    Four to a box of `[boxes, 4]`, and two to an edge of `[2, edges]`: such a size does not change.
+    A box in `[boxes, 4]` has four, and an edge in `[2, edges]` has two. Such a size does not change.
     """
     if spec.values is None or is_differentiable(dtype) or len(spec.shape) < 2:
         return None
@@ -130,7 +130,7 @@ def record_size(spec: TensorSpec, dtype: torch.dtype) -> int | None:
 
 
 def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
-    """The sizes that listed whole numbers may refer to: end and number of offsets, sum of lengths.
+    """The sizes that listed integers may refer to: the end and number of offsets, the sum of lengths.
 
     Args:
         dtype: of the tensor in its case.
@@ -142,7 +142,7 @@ def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
         return frozenset()
     most, total = int(values.max()), int(values.sum())
     sizes = {most, most + 1}
-    if total != values.numel():  # one number for each row counts no rows
+    if total != values.numel():  # one number for each row does not count rows
         sizes.add(total)
     if values.dim() == 1 and values[0] == 0 and is_sorted(values):
         sizes.add(len(values) - 1)  # offsets: one row between each and the next
@@ -152,7 +152,7 @@ def counted_sizes(spec: TensorSpec, dtype: torch.dtype) -> frozenset[int]:
 def redrawn(
     spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...], others: frozenset[int]
 ) -> TensorSpec | None:
-    """The description at another size; None where it is not `is_redrawable`.
+    """The description at another size; None if it is not `is_redrawable`.
 
     Args:
         dtype: of the tensor in its case.
@@ -176,7 +176,7 @@ def redrawn(
 
 
 def _rows_taken(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) -> TensorSpec | None:
-    """Listed whole numbers at another size: the given rows again and again, or in their order."""
+    """Listed integers at another size: the given rows again and again, or in order if they are sorted."""
     values, record = listed(spec), record_size(spec, dtype)
     in_order = is_sorted(values)
     if len(shape) > values.dim():  # one more leading dim repeats them all
@@ -196,7 +196,7 @@ def _rows_taken(spec: TensorSpec, dtype: torch.dtype, shape: tuple[int, ...]) ->
 
 
 def _range(spec: TensorSpec, dtype: torch.dtype) -> tuple[float | None, float | None]:
-    """The smallest and the largest finite value; None for both of complex numbers."""
+    """The smallest and the largest finite value; (None, None) for complex numbers."""
     if dtype.is_complex:
         return None, None
     values = listed(spec).to(torch.float64)

@@ -18,9 +18,9 @@ from ..compat.tensors import neg_view
 from ..core.wording import dtype_name, layout_name
 from ..declare.inputs import TensorSpec
 
-# The most numbers of a described tensor that are shown one by one.
+# The most values of a described tensor that are listed: floating-point ones, and others.
 _FRACTIONS, _WHOLE = 24, 64
-# Dtypes in which torch has few kernels.
+# Dtypes for which torch has few kernels.
 _STORED_ONLY = frozenset({torch.uint16, torch.uint32, torch.uint64})
 # The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.
 DEFAULT_TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
@@ -40,7 +40,7 @@ def is_differentiable(dtype: torch.dtype) -> bool:
 
 
 def comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor that torch can compare and sort: int64 for uint16, uint32 and uint64; others as they are."""
+    """A tensor that torch can compare and sort: uint16, uint32 and uint64 become int64, others stay."""
     return tensor.to(torch.int64) if tensor.dtype in _STORED_ONLY else tensor
 
 
@@ -79,7 +79,7 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
 def once_each(
     change: Callable[[torch.Tensor], torch.Tensor],
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The same function, which changes each tensor once: one that comes again stays one tensor."""
+    """The same function, but it changes each tensor once: a tensor that comes again stays one tensor."""
     replacements: dict[int, torch.Tensor] = {}
 
     def changed(tensor: torch.Tensor) -> torch.Tensor:
@@ -91,7 +91,7 @@ def once_each(
 
 
 def is_ordinary(tensor: torch.Tensor) -> bool:
-    """Whether the tensor is of no subclass: neither fake nor of a library's own type."""
+    """Whether the tensor is not of a subclass: neither fake nor of a library's own type."""
     return type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
@@ -101,14 +101,14 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
-    """Whether no element is NaN or infinite; whole numbers are finite, and unreadable tensors are not."""
+    """Whether no element is NaN or infinite: True for integers, False for unreadable tensors."""
     if not is_differentiable(tensor.dtype):
         return True
     return is_plain(tensor) and not tensor.is_meta and bool(readable(tensor).isfinite().all())
 
 
 def has_repeats(values: torch.Tensor) -> bool:
-    """Whether a number comes twice."""
+    """Whether a number occurs more than once."""
     return len(torch.unique(values)) < values.numel()
 
 
@@ -128,7 +128,7 @@ class Copier:
         self._storages: dict[int, torch.UntypedStorage] = {}
 
     def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A detached copy of the tensor, sharing storage with earlier copies as the originals do."""
+        """A detached copy of the tensor that shares storage with earlier copies as the originals do."""
         source = tensor.detach()
         if not is_plain(source):
             return source.clone()
@@ -148,14 +148,14 @@ class Copier:
 
 
 def _is_whole(tensor: torch.Tensor, storage: torch.UntypedStorage) -> bool:
-    """Whether a clone of the tensor is a copy of its storage, which takes a third of the time."""
+    """Whether cloning the tensor copies its whole storage, which takes a third of the time."""
     if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
         return False
     return storage.nbytes() == tensor.numel() * tensor.itemsize > 0
 
 
 def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """All bytes of the tensor's storage, not copied; also those between its elements."""
+    """All bytes of the tensor's storage, not copied, including those between its elements."""
     raw = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     storage = tensor.untyped_storage()
     return raw.set_(storage, 0, (storage.nbytes(),), (1,))
@@ -184,7 +184,7 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
         value = value.to_dense()
     value = value.resolve_conj().resolve_neg()
     if value.is_floating_point() and value.dtype not in DEFAULT_TOLERANCES:
-        value = value.to(torch.float32)  # fp8: isfinite and friends have no kernel there
+        value = value.to(torch.float32)  # fp8, which has no kernel for isfinite and others
     return value.to(torch.complex64) if value.dtype == torch.complex32 else value
 
 
@@ -195,10 +195,7 @@ def in_double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def largest_magnitude(tensor: torch.Tensor) -> float:
-    """The largest absolute value of a floating-point or complex tensor, NaN and inf left out.
-
-    0 where there is none.
-    """
+    """The largest finite absolute value of a floating-point or complex tensor; 0 without any."""
     if tensor.numel() == 0:
         return 0.0
     return float(tensor.abs().nan_to_num(0.0, 0.0, 0.0).max())
@@ -215,7 +212,7 @@ def gaps(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Whether two tensors have equal values, a NaN being equal to a NaN."""
+    """Whether two tensors are equal in shape, dtype, device and values, where NaN equals NaN."""
     return difference(left, right, 0.0, 0.0) is None
 
 
@@ -225,7 +222,7 @@ def difference(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> str | None:
-    """How two tensors differ in shape, dtype or values; None if they do not.
+    """How two tensors differ in shape, dtype, device or values; None if they do not.
 
     NaN equals NaN. The tolerances default to those of `torch.testing.assert_close` for the dtype.
     """
@@ -236,7 +233,7 @@ def difference(
     if rtol is None or atol is None:
         rtol, atol = DEFAULT_TOLERANCES.get(actual.dtype, (0.0, 0.0))
     got, want = readable(actual), readable(expected)
-    if got.numel() == 0 or torch.equal(got, want):  # one pass; not so where both hold a NaN
+    if got.numel() == 0 or torch.equal(got, want):  # one pass; not enough where both hold NaN
         return None
     wrong = ~_close(got, want, rtol, atol)
     count = int(wrong.sum())
@@ -297,7 +294,7 @@ def describe(value: Any) -> str:
 
 
 def _by_range(spec: TensorSpec) -> TensorSpec:
-    """A description that shows values by their range, if they are many."""
+    """A description that replaces values by their range if there are many."""
     values = torch.as_tensor(spec.values)
     fractions = values.is_floating_point()
     if values.numel() <= (_FRACTIONS if fractions else _WHOLE) or values.is_complex():
@@ -310,7 +307,7 @@ def _by_range(spec: TensorSpec) -> TensorSpec:
 
 
 def _rounded(value: Any) -> Any:
-    """Numbers in six digits, and lists of them."""
+    """Numbers rounded to six digits, also in lists."""
     if isinstance(value, list):
         return [_rounded(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
@@ -333,7 +330,7 @@ def summary(tensor: torch.Tensor) -> str:
 
 
 def digest(tensor: torch.Tensor) -> str:
-    """Eight hex digits of the values, to tell two real tensors apart in a message."""
+    """Eight hex digits of a hash of the values, to distinguish real tensors in a message."""
     value = readable(tensor).cpu().contiguous()
     size = value.numel() * value.element_size()
     data = ctypes.string_at(value.data_ptr(), size) if size else b""
@@ -341,7 +338,7 @@ def digest(tensor: torch.Tensor) -> str:
 
 
 def equal_values(actual: Any, expected: Any) -> bool:
-    """Whether two results that are no tensors are equal; fractions up to rounding, and NaN to NaN."""
+    """Whether two results that are not tensors are equal; floats up to rounding, and NaN to NaN."""
     if isinstance(actual, torch.Tensor) or isinstance(expected, torch.Tensor):
         return False
     if isinstance(actual, float) and isinstance(expected, float):
@@ -351,7 +348,7 @@ def equal_values(actual: Any, expected: Any) -> bool:
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether elements may share an address, as in sliding windows; along dims of stride 0 they may."""
+    """Whether elements may share an address, as in sliding windows; dims of stride 0 do not count."""
     if not is_plain(tensor):
         return False
     reach = 0

@@ -1,4 +1,4 @@
-"""Tell a loop over a size from a size that is wrongly made a constant."""
+"""Distinguish a loop over a size from a size that is wrongly made a constant."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .run import gradients
 def loops_over_sizes(case: Case, resized: Case) -> bool:
     """Whether the backward makes another number of calls at other sizes.
 
-    A loop over a size, `for i in range(weight.shape[0])`, is written out in a graph. Each size has a
-    graph of its own then, and the size has to be a constant in it.
+    A loop over a size, `for i in range(weight.shape[0])`, is unrolled in a graph. Then each size has its
+    own graph, in which the size has to be a constant.
 
     Args:
-        case, resized: of one op, differing in sizes.
+        case, resized: cases of one op with different sizes.
     """
     return case.requires_grad and _calls(case) != _calls(resized)
 
 
 def _calls(case: Case) -> int:
-    """How many ops the backward calls; 0 if there is none, or it raises."""
+    """How many ops the backward calls; 0 if there is no backward, or it raises."""
     count = 0
 
     def counted(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

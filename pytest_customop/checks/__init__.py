@@ -32,7 +32,7 @@ def families() -> tuple[Family, ...]:
     """The families of built-in checks, in the order of their names.
 
     Raises:
-        ValueError: if two checks or two findings have one name.
+        ValueError: if two checks or two findings have the same name.
     """
     return find_families(__name__)
 
@@ -49,7 +49,7 @@ def catalogue() -> Mapping[str, Explanation]:
     In `Explanation.follows`, `family.*` is replaced by the codes of that family.
 
     Raises:
-        ValueError: if two findings have one name, or one follows from a finding that is not known.
+        ValueError: if two findings have the same name, or one follows from an unknown finding.
     """
     merged = {**general.FINDINGS, **registrations.FINDINGS}
     for family in families():
@@ -78,9 +78,9 @@ def _codes(
 
 @functools.cache
 def report_order(check: str, code: str) -> tuple[bool, bool, str]:
-    """A sort key: of the checks that report one code on one case, the first is printed in full.
+    """A sort key for checks that report the same code on a case; the first is printed in full.
 
-    Those of the family that explains the code come first, then cheap ones, then by name.
+    Checks of the family that explains the code come first, then cheap checks, then by name.
     """
     explained = {family.name: family.findings for family in families()}.get(
         check.partition(".")[0], {}
@@ -90,10 +90,10 @@ def report_order(check: str, code: str) -> tuple[bool, bool, str]:
 
 
 def fix_for(finding: Finding, check: Check | None = None) -> str:
-    """What to change: by the finding itself, by the check that found it, or by the catalogue.
+    """The fix: from the finding itself, from the check that found it, or from the catalogue.
 
     Raises:
-        ValueError: for a code that none of them explains.
+        ValueError: if none of them explains the code.
     """
     if finding.fix is not None:
         return finding.fix

@@ -1,4 +1,4 @@
-"""What a check is, and the registry of a session's checks.
+"""The `Check` class, and the registry of a session's checks.
 
 A check is a function of one `Case`. It returns None if the op is right. It raises `fail(...)` with a
 finding if the op is wrong, and `skip(...)` with a reason if there was nothing to check or it could not
@@ -18,11 +18,11 @@ from ..declare.ops import Op
 from ..declare.variant import KINDS
 from ..findings import Explanation
 
-# The test's own assertions: selected like a check, run by pytest and not by the engine.
+# The test's own assertions: selected like a check, but run by pytest and not by the engine.
 BODY = "body"
 
-# What a check costs on one case, from cheap to expensive: the values of `Check.cost`. Calls are those
-# of the op, of its fake kernel or of its backward.
+# The values of `Check.cost`: the cost on one case, from cheap to expensive. Calls are calls of the op,
+# of its fake kernel or of its backward.
 COSTS = {
     "nothing": "no call of the op",
     "calls": "a few calls",
@@ -47,33 +47,33 @@ class Check:
             has.
         widest_dtype: True: only on the widest floating-point dtype of a sample, because the check
             computes in float64 anyway.
-        default: False: runs only when it is asked for by name.
+        default: False: runs only if it is selected by name.
         needs: whether the check applies to an op, decided at collection; None: it applies to all.
-        integer_tensors: True: only on cases with a tensor of whole numbers; booleans are none.
+        integer_tensors: True: only on cases with an integer tensor; booleans do not count.
         reference: True: only where the mark gives a reference.
-        several_devices: True: only where the mark runs on another device too, which comes first:
-            `Case.reference_device`.
-        errors: True: on the mark's error samples and on nothing else; other checks never see these.
+        several_devices: True: only if the mark also runs on another device, with which this one is
+            compared: `Case.reference_device`.
+        errors: True: only on the mark's error samples, which other checks never see.
         fresh_process: whether it runs calls in processes in which no item has run yet
             (`core/fresh_process.py`).
-        variants: the kinds of variants of the samples on which the check can find what it does not
-            find on the samples themselves.
-        variants_with_gradients: whether it runs on the variants of the case with gradients, where there
-            is one; other checks that need none run on those of the case without.
-        cheap: whether it is cheap enough to run on variants where the session does not ask for all.
-        cheap_variants: of a check that is not, the kinds of which there are few enough that it runs on them
-            all the same.
+        variants: the kinds of variants on which the check can find more than on the samples
+            themselves.
+        variants_with_gradients: if a sample has cases with and without gradients: whether a check that
+            needs no gradients runs on the variants of the case with them, not of the case without.
+        cheap: whether it is cheap enough to run on variants although the session does not request all.
+        cheap_variants: for a check that is not cheap: the kinds on which it runs anyway, because there
+            are few such variants.
         prepare: called before the items run, with the cases on which the check is going to run in this
-            process: those of each mark, for marks of one file that use the same fixtures. What is
-            prepared must not decide a failure.
-        repro: the lines of a script that show a finding of this check by plain torch calls. They use
+            process: one sequence for each mark, for marks of one file that use the same fixtures. The
+            prepared work must not decide a failure.
+        repro: the lines of a script that show a finding of this check with plain torch calls. They use
             `op`, an OpOverload, and `inputs()`, which returns fresh (args, kwargs) with the same
-            values at every call. They raise where the defect is, and end silently where it is not.
-            A finding may bring lines of its own (`Finding.repro`).
+            values at every call. They raise if the defect is present, and end silently if not.
+            A finding may bring its own lines (`Finding.repro`).
         findings: the explanations of the codes that the check reports, by code. A code that is not
             explained here or by its family needs `fail(..., fix=...)`.
-        catches: what it finds, in Markdown, for the documentation; so are the next two.
-        cannot_see: what it misses.
+        catches: what it finds, in Markdown for the documentation.
+        cannot_see: what it misses, likewise.
         cost: one of `COSTS`.
     """
 
@@ -135,7 +135,7 @@ class Check:
             requires_grad: whether it is a case with gradients.
             has_autograd: whether the op has an autograd formula.
             fully: False for the one case with gradients that an op without a formula has.
-            widest: whether no other case is the same one in a wider dtype.
+            widest: whether no other case differs from this one only by a wider dtype.
         """
         if not fully and not self.runs_without_autograd:
             return False
@@ -166,7 +166,7 @@ class Registry:
     """The checks of a session, by name.
 
     Raises:
-        ValueError: if two checks have one name.
+        ValueError: if two checks have the same name.
     """
 
     def __init__(self, checks: Iterable[Check] = ()) -> None:
@@ -189,15 +189,15 @@ class Registry:
         return len(self._checks)
 
     def names(self) -> list[str]:
-        """Every name and family that a selection may use; `body` is one."""
+        """Every name and family that a selection may use, `body` included."""
         return sorted({BODY, *self._checks, *(check.family for check in self)})
 
     def findings(self) -> dict[str, Explanation]:
-        """The explanations that checks bring themselves, by code."""
+        """The explanations that the checks declare, by code."""
         return {code: explanation for check in self for code, explanation in check.findings.items()}
 
     def unknown(self, selection: Iterable[str]) -> str | None:
-        """A sentence about the first name of a selection that is not known; None if all are."""
+        """A sentence about the first unknown name of a selection; None if all are known."""
         for name in selection:
             if name.removeprefix("-") not in (known := self.names()):
                 return unknown("check", name.removeprefix("-"), known)
@@ -207,11 +207,11 @@ class Registry:
         """The checks that a selection names.
 
         Args:
-            selection: names and families; `-name` removes. With nothing but removals, or None, it
+            selection: names and families; `-name` removes. With only removals, or None, the selection
                 starts from the checks that run by default.
 
         Raises:
-            ValueError: for a name that is not known.
+            ValueError: for an unknown name.
         """
         names = list(selection or ())
         wrong = self.unknown(names)

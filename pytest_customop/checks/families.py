@@ -1,9 +1,9 @@
 """Find the built-in checks: every module in a family's folder that declares one.
 
 A family is a folder of `checks/`, and its name is the first part of its checks' names. Each module in
-it, or each folder where a check is large, may declare a check as `CHECK`. Findings that several
-checks report stand in a module that declares `FINDINGS`, code to `Explanation`. Nothing else lists
-them, so one new file is one new check.
+it, or each folder if a check is large, may declare a check as `CHECK`. Findings that several checks
+report are in a module that declares `FINDINGS`, code to `Explanation`. Nothing else lists them, so one
+new file is one new check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Family:
         summary: what the family is about: the first line of the folder's docstring.
         introduction: the rest of that docstring, in Markdown.
         checks: in the order of their names.
-        findings: the explanations that stand in the folder, by code.
+        findings: the explanations in the folder, by code.
     """
 
     name: str
@@ -51,8 +51,8 @@ def find_families(name: str) -> tuple[Family, ...]:
         name: of the package.
 
     Raises:
-        ValueError: if a check has another name than its folder, or two checks or two findings have
-            one name.
+        ValueError: if a check's name does not begin with its folder's name, or if two checks or two
+            findings have the same name.
     """
     families = [_family(module) for module in _modules(name, folders=True)]
     codes: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Recognise what torch's autograd raises about the gradients that a backward returned.
+"""Recognise the errors of torch's autograd about the gradients that a backward returned.
 
-The texts are those of `torch/csrc/autograd` and of `torch._library.autograd`, seen in torch 2.4 to 2.15.
-Nothing public tells such an error from one that the backward itself raises.
+The texts come from `torch/csrc/autograd` and `torch._library.autograd`, seen in torch 2.4 to 2.15. Nothing
+public distinguishes such an error from one that the backward itself raises.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
-"""Compile functions with torch.compile, and leave nothing of it behind.
+"""Compile functions with torch.compile, and leave no trace of it.
 
 Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 
 - `torch._dynamo.backends.registry.lookup_backend`: the backend of a name. torch.compile takes names, but
   has no way to count graphs.
-- `torch._dynamo.eval_frame.reset_code`: drops what was compiled of one code object. Public:
+- `torch._dynamo.eval_frame.reset_code`: drops what was compiled from one code object. Public:
   `torch.compiler.reset`, which drops everything.
 - `torch._dynamo.eval_frame.cached_backends`, `torch._dynamo.utils.counters`, `guard_failures` and
-  `graph_break_reasons`: what dynamo collects. Nothing public puts them back.
+  `graph_break_reasons`: what dynamo collects. Nothing public restores them.
 - `torch._dynamo.pgo._CODE_STATE` and `_INIT_CODE_STATE`: the profile of sizes that were seen, in 2.13 and
   2.15; 2.4 has none. Public: none for one function.
-- `torch._dynamo`: what the first call of a custom op imports.
-- `torch._dynamo.maybe_mark_dynamic`: public is `mark_dynamic`, which raises where a size cannot vary.
+- `torch._dynamo`: imported by the first call of a custom op.
+- `torch._dynamo.maybe_mark_dynamic`. Public: `mark_dynamic`, which raises where a size cannot vary.
 - `torch._dynamo.config`, `torch._functorch.config`, `torch._inductor.config`: the options in
   `_COMPILE_CONFIG`. Public: none for most of them.
-- `torch.fx.experimental._config.use_duck_shape`: whether equal sizes are one symbol. Nothing public says so
-  for the sizes of a compilation.
+- `torch.fx.experimental._config.use_duck_shape`: whether equal sizes are one symbol. Nothing public sets it
+  for one compilation.
 - `torchinductor_USER` in the folder for temporary files: where Inductor keeps what it has compiled, unless
-  TORCHINDUCTOR_CACHE_DIR says so. What gives the name, `torch._inductor.runtime`, makes the folder too.
+  TORCHINDUCTOR_CACHE_DIR is set. `torch._inductor.runtime` gives the name, but makes the folder too.
 - `torch.__trace`: the logger of torch's trace of compilations (TORCH_TRACE). Nothing public names it.
 """
 
@@ -41,12 +41,12 @@ from .version import TORCH
 
 
 def load_dynamo() -> None:
-    """Import dynamo, as the first call of a custom op does. Nothing public imports it alone."""
+    """Import dynamo, as the first call of a custom op does. Nothing public imports only dynamo."""
     importlib.import_module("torch._dynamo")
 
 
 def counting_backend(name: str) -> Any:
-    """The `torch.compile` backend of this name, with the number of its graphs in `.graphs`."""
+    """The `torch.compile` backend of this name; `.graphs` counts its graphs."""
     from torch._dynamo.backends.registry import lookup_backend
 
     def compile_graph(graph: Any, inputs: Any) -> Any:
@@ -81,7 +81,7 @@ def has_stored_code() -> bool:
 
 
 def code_folder() -> str | None:
-    """Where Inductor keeps what it has compiled; None if the user has no name to call the folder by."""
+    """Where Inductor keeps what it has compiled; None if the user, after whom it is named, has no name."""
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     try:
         return folder or os.path.join(tempfile.gettempdir(), f"torchinductor_{getpass.getuser()}")
@@ -95,8 +95,8 @@ def compile_whole(function: Any, backend: Any, **options: Any) -> Any:
     return torch.compile(function, fullgraph=True, backend=backend, **options)
 
 
-# In torch 2.4, graphs that stay count against the limit of other functions. Versions between the two were
-# not tried.
+# In torch 2.4, graphs that are kept count against the limit of other functions. Versions between 2.4 and
+# 2.13 were not tried.
 GRAPHS_CAN_STAY = TORCH >= (2, 13)
 
 
@@ -106,22 +106,22 @@ def keep_compiled(function: Any) -> None:
 
 
 def forget_compiled(function: Any) -> None:
-    """Drop what was compiled of a function."""
+    """Drop what was compiled from a function."""
     torch._dynamo.eval_frame.reset_code(function.__code__)  # type: ignore[attr-defined]
 
 
-_compiled: list[Any] = []  # code objects: they own what was compiled of them
+_compiled: list[Any] = []  # code objects, which own what was compiled from them
 
 
 def maybe_mark_dynamic(tensor: torch.Tensor, dim: int) -> None:
-    """Let the compiler treat this size as one that may vary; it is not an error if it cannot."""
+    """Let the compiler treat this size as dynamic; it is not an error if the size cannot vary."""
     torch._dynamo.maybe_mark_dynamic(tensor, dim)
 
 
-# What checks need, whatever the session or its environment has set.
-# - Graph caches on disk and in memory have keys that do not depend on fake kernels: with them, an op whose
-#   fake kernel has changed since the last run would get the old graph. `graphs_on_disk` adds to the key.
-# - Where the variable CI is set, torch raises for outputs that alias inputs. Checks report them.
+# The options that checks need, whatever the session or its environment has set.
+# - The keys of graph caches, on disk and in memory, do not depend on fake kernels: an op whose fake kernel
+#   has changed since the last run would get the old graph. `graphs_on_disk` adds to the key.
+# - Where the variable CI is set, torch raises for outputs that alias inputs. Checks report them instead.
 _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
     "torch._dynamo.config": {
         "assume_static_by_default": True,
@@ -145,7 +145,7 @@ _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
         "error_on_custom_op_aliasing": False,
     },
     "torch._inductor.config": {
-        # No worker processes, which would stay: a case has one or two kernels.
+        # No worker processes: they would stay alive, and a case has only one or two kernels.
         "compile_threads": 1,
         "fx_graph_cache": False,
         "fx_graph_remote_cache": False,
@@ -156,9 +156,9 @@ _COMPILE_CONFIG: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def compile_session() -> Iterator[None]:
-    """Configure the compiler for a check; afterwards its configuration and state are as before.
+    """Configure the compiler for a check, and restore its configuration and state afterwards.
 
-    The state is what dynamo counts, its profile of sizes, its lists of backends and of guard failures.
+    The state is dynamo's counters, its profile of sizes, and its lists of backends and of guard failures.
     Code that was compiled before stays compiled.
     """
     with ExitStack() as stack:
@@ -204,10 +204,10 @@ def _compiler_state() -> Callable[[], None]:
 
 @contextmanager
 def many_calls() -> Iterator[None]:
-    """Compile a function that calls an op for several cases, which have nothing to do with each other.
+    """Compile a function that calls an op for several unrelated cases.
 
-    Equal sizes of different tensors may become unequal later. Generated code that stands together in the
-    function stays together, so that there is one kernel to compile.
+    Equal sizes of different tensors may become unequal later, so they are different symbols. The order of
+    the function is kept in generated code, so that there is one kernel to compile.
     """
     import torch._inductor.config as inductor
 
@@ -221,5 +221,5 @@ TRACE_LOGGER = "torch.__trace"
 
 
 def recompiles_raise() -> Any:
-    """A context in which compiling a function again raises an error that names the guard."""
+    """A context in which recompiling a function raises an error that names the guard."""
     return torch._dynamo.config.patch(error_on_recompile=True)

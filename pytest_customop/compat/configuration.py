@@ -3,11 +3,11 @@
 Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 
 - `torch.fx.experimental._config`, and the modules in `_CONFIGURATIONS`: configurations of the compiler.
-  Public: `config.patch`, which has to know the options that an op will change.
+  Public: `config.patch`, which needs the names of the options that an op will change.
 - `config._config`: the entry of each option. In 2.4 it is the option's value.
 - `entry.user_override`: the value that was set; a context variable in 2.13 and 2.15, a plain value in
   versions between.
-- `config._is_dirty`: whether the hash of a configuration has to be computed again; between 2.4 and 2.13.
+- `config._is_dirty`: whether the hash of a configuration must be recomputed; between 2.4 and 2.13.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CONFIGURATIONS = (
 def compiler_configuration() -> Callable[[], None]:
     """Record the compiler's configuration; the function returned restores what has changed.
 
-    It is cheap enough for every check: options that were set are variables of the context, whose copy
-    costs nothing, and plain dicts before torch 2.13. Modules that are not imported yet stay so, and
-    options of theirs that are set later are not restored.
+    It is cheap enough for every check: options that were set are context variables, whose copy costs
+    nothing, or plain dicts before torch 2.13. It imports no modules. If a module is imported later, its
+    options are not restored.
     """
     modules: list[Any] = [sys.modules[name] for name in _CONFIGURATIONS if name in sys.modules]
     context = contextvars.copy_context()
@@ -69,7 +69,7 @@ def _set_as_in(context: contextvars.Context, config: Any, changed: set[Any]) -> 
 
 
 def _overridden(config: Any) -> dict[str, Any]:
-    """Before torch 2.13: the value of each option, or the one that was set in its place."""
+    """Before torch 2.13: the value of each option in 2.4, later the value that was set."""
     if not hasattr(next(iter(config._config.values())), "user_override"):
         return dict(config._config)
     return {name: entry.user_override for name, entry in config._config.items()}

@@ -1,10 +1,10 @@
-"""Call an op so that operators of torch which its kernel calls get dense copies of some tensors.
+"""Call an op so that torch operators in its kernel get dense copies of some tensors.
 
 Private names, seen in torch 2.4 to 2.15:
 
 - `torch.utils._python_dispatch.TorchDispatchMode`: sees the operators that a kernel calls, in C++ too.
-- `torch._ops.OpOverload.redispatch`, `_schema`, `torch._C.DispatchKeySet` and `DispatchKey`: call the
-  kernel of an op for the CPU itself, so that a mode is in force inside of it. Public: none.
+- `torch._ops.OpOverload.redispatch`, `_schema`, `torch._C.DispatchKeySet` and `DispatchKey`: call an op's
+  CPU kernel directly, so that a mode stays active inside of it. Public: none.
 - `torch.utils._pytree.tree_map_only`: changes the tensors in lists too. Public: none.
 """
 
@@ -22,13 +22,13 @@ _COPIES = frozenset({"clone", "_to_copy", "copy_"})
 
 
 class DenseCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A block in which operators of torch get dense copies of some of the tensors that they only read.
+    """A block in which torch operators get dense copies of some of the tensors that they only read.
 
     Args:
         is_copied: (tensor) -> whether it is to be copied.
 
     Attributes:
-        names: of the operators that got one, in the order of the first call; copies are not among them.
+        names: of the operators that got a copy, in the order of the first call; without those that copy.
     """
 
     def __init__(self, is_copied: Callable[[torch.Tensor], bool]) -> None:
@@ -43,7 +43,7 @@ class DenseCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call an operator of torch, or the kernel of another one, in which the block goes on."""
+        """Call a torch operator, or the kernel of another op, in which this mode stays active."""
         kwargs = kwargs or {}
         if func.namespace not in OF_TORCH:
             with self:

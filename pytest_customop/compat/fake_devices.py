@@ -1,16 +1,16 @@
-"""Fake tensors of a device that this machine does not have, and what code there puts on the CPU.
+"""Fake tensors on a device that this machine does not have, and tensors that code then puts on the CPU.
 
-Inside a custom op, real or fake, `torch.empty(3)` gives a tensor on the CPU, whatever default device is
-set around the call: torch calls the op without the modes of the caller. So a default device is set
-inside here, where the author's code runs.
+Inside a custom op, real or fake, `torch.empty(3)` gives a tensor on the CPU, whatever default device the
+caller has set: torch calls the op without the modes of the caller. So the default device is set here,
+inside the call, where the author's code runs.
 
-Fake tensors of other device types than `meta` must not require gradients: a build of torch without
-support for the device type ends the process when it records the call for autograd.
+Fake tensors of device types other than `meta` must not require gradients: if torch is built without
+support for the device type, it ends the process when it records the call for autograd.
 
 Private names, seen in torch 2.4 to 2.15:
 
 - `torch._subclasses.fake_tensor.FakeTensorMode`, and its attribute `cache_enabled`: see `fakes`. Its cache
-  does not know of default devices.
+  ignores default devices.
 - `torch.fx.experimental.symbolic_shapes.ShapeEnv`: see `fakes`.
 - `torch.utils._device.DeviceContext`: what `with torch.device(...)` enters. Public: that, and
   `torch.set_default_device`; neither reaches the code inside of an op.
@@ -126,7 +126,7 @@ def _nodes(outputs: Iterable[torch.Tensor]) -> list[Any]:
 
 
 def _enter(mode: DefaultDevice, grad_outputs: Any) -> None:
-    # If the node raises, torch's engine takes the mode off again with the rest of the thread's state.
+    # If the node raises, torch's engine removes the mode with the rest of the thread's state.
     mode.__enter__()  # type: ignore[no-untyped-call]
 
 

@@ -3,8 +3,7 @@
 Private names, seen in torch 2.4 to 2.15:
 
 - `torch._subclasses.fake_tensor.FakeTensorMode`, `FakeTensor` and `UnsupportedOperatorException`. Public:
-  `torch.compiler` and `torch.export` use them inside; `torch.library.opcheck` compares some of their
-  metadata.
+  `torch.compiler` and `torch.export` use them internally; `torch.library.opcheck` compares some metadata.
 - `torch.fx.experimental.symbolic_shapes.ShapeEnv`, `DimDynamic`, `StatelessSymbolicContext` and
   `GuardOnDataDependentSymNode`, `torch._dynamo.source.ConstantSource`: symbolic sizes. Public:
   `torch.export.Dim`, for whole programs only.
@@ -13,7 +12,7 @@ Private names, seen in torch 2.4 to 2.15:
 - `torch._dispatch.python.enable_python_dispatcher`: dispatches as torch.compile does while it traces.
 - `torch._refs`: imported for the decompositions that it registers.
 - `torch._ops.OpOverload`: the type of `torch.ops.ns.name.default`. Public only as `torch.ops`' values.
-- the loggers in `enter_fake_mode`: nothing public names them.
+- The loggers in `enter_fake_mode`. Nothing public names them.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from .ops import has_kernel, overload_name
 
 
 def fake_mode(*, scalar_outputs: bool = True, symbolic: bool = False) -> Any:
-    """A FakeTensorMode that allows sizes that depend on data.
+    """A FakeTensorMode that allows data-dependent sizes.
 
     Args:
         scalar_outputs: whether `.item()` gives a symbol; False: it raises, as under torch.compile.
-        symbolic: whether it is for symbolic sizes, of which results are not kept.
+        symbolic: whether it is for symbolic sizes. Results for these are not kept.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -48,7 +47,7 @@ def fake_mode(*, scalar_outputs: bool = True, symbolic: bool = False) -> Any:
 
 @contextmanager
 def _no_stack() -> Iterator[None]:
-    """Let a mode not write down from where it is made: under pytest that is most of what it takes."""
+    """Keep a mode from recording where it is made: under pytest that takes most of its time."""
     before = getattr(sys, "tracebacklimit", None)
     sys.tracebacklimit = 0
     try:
@@ -63,7 +62,7 @@ def _no_stack() -> Iterator[None]:
 def symbolic_results_dropped() -> AbstractContextManager[None]:
     """A context in which new fake modes do not keep the results of ops.
 
-    With symbolic sizes a result holds for one trace, and is seldom asked for again: keeping it takes longer
+    With symbolic sizes a result holds for one trace, and is seldom needed again: keeping it takes longer
     than computing it. With plain sizes all modes of the process share what is kept.
     """
     import torch._dynamo.config as dynamo
@@ -97,7 +96,7 @@ def enter_fake_mode(mode: Any) -> Iterator[None]:
 
 
 def to_fake(mode: Any, tensor: torch.Tensor, name: str | None = None) -> torch.Tensor:
-    """The fake tensor of a real one. Fakes of tensors that share a storage share one too.
+    """The fake tensor of a real one. Tensors that share a storage have fakes that share one too.
 
     Args:
         mode: from `fake_mode`.
@@ -106,7 +105,7 @@ def to_fake(mode: Any, tensor: torch.Tensor, name: str | None = None) -> torch.T
             expressions of these, or symbols of their own. None: all are plain numbers.
 
     Raises:
-        Exception: of many types, for tensors that have no fake.
+        Exception: of many types, for tensors that cannot have a fake.
     """
     from torch._dynamo.source import ConstantSource
     from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
@@ -128,7 +127,7 @@ def is_fake(tensor: torch.Tensor) -> bool:
 
 
 def missing_fake_kernel(error: BaseException) -> str | None:
-    """The `ns::name` of the custom op without a fake kernel, if that is what the error says."""
+    """The `ns::name` of the custom op without a fake kernel, if the error reports one."""
     from torch._subclasses.fake_tensor import UnsupportedOperatorException
 
     if isinstance(error, UnsupportedOperatorException):

@@ -1,12 +1,12 @@
-"""Use torch's compiled graphs on disk, with keys that hold what torch's own keys leave out.
+"""Use torch's compiled graphs on disk, with keys that add what torch's own keys leave out.
 
 Private names, seen in torch 2.13 to 2.15 (in 2.4 graphs on disk are not used, see `GRAPHS_ARE_STORED`):
 
 - `torch._functorch.config.enable_autograd_cache`, `torch._inductor.config.fx_graph_cache`: the switches of
   the two caches. Public: environment variables that are read once.
-- `torch.compiler.config.cache_key_tag`: public, and not documented.
+- `torch.compiler.config.cache_key_tag`: public, but not documented.
 - `torch.compiler._cache.CacheArtifactManager`: keeps a copy of each graph, for `save_cache_artifacts`.
-- `torch._dynamo.utils.counters`: counts the graphs that were taken. Nothing public does.
+- `torch._dynamo.utils.counters`: counts the graphs that were loaded. Nothing public does.
 - `torch.compiler._compile_session_context`: sets the flag that `torch.compiler.is_compiling` reads.
 - `overload._schema`, `overload._overloadpacket`, `py_kernels`, `python_key_table`;
   `torch._decomp.decomposition_table`; `torch._library.simple_registry.singleton` with
@@ -30,7 +30,7 @@ from .ops import traced_functions
 from .patches import vector_instructions
 from .version import TORCH
 
-# In torch 2.4 nothing can be added to a key. Versions between the two were not tried.
+# In torch 2.4 nothing can be added to a key. Versions between 2.4 and 2.13 were not tried.
 GRAPHS_ARE_STORED = TORCH >= (2, 13)
 
 
@@ -51,7 +51,7 @@ def graphs_on_disk(tag: str) -> Iterator[Callable[[], int]]:
     from torch.compiler._cache import CacheArtifactManager
 
     counters = torch._dynamo.utils.counters
-    # Without the instructions, a graph with C++ for others would be loaded, which does not compile here.
+    # Without the vector instructions in the key, a graph could be loaded whose C++ does not compile here.
     parts = (torch.compiler.config.cache_key_tag, tag, *vector_instructions())
     key_tag = " ".join(parts)
 
@@ -61,7 +61,7 @@ def graphs_on_disk(tag: str) -> Iterator[Callable[[], int]]:
 
     before = taken()
     with (
-        CacheArtifactManager.with_fresh_cache(),  # else it keeps a copy of each in memory
+        CacheArtifactManager.with_fresh_cache(),  # else it keeps a copy of each graph in memory
         torch.compiler.config.patch(cache_key_tag=key_tag),  # type: ignore[attr-defined]
         functorch.patch(enable_autograd_cache=True),
         inductor.patch(fx_graph_cache=True),
@@ -76,10 +76,10 @@ def compiling_flag_set() -> AbstractContextManager[None]:
 
 
 def op_fingerprint(overload: OpOverload) -> str:
-    """What compilers know of an op besides the results of its kernels, as a text.
+    """A text with what compilers know of an op besides the results of its kernels.
 
-    It holds the schema, the tags, the other overloads, and the code of the Python functions that stand in
-    for the op while it is traced.
+    It contains the schema, the tags, the other overloads, and the code of the Python functions that stand
+    in for the op while it is traced.
     """
     packet = overload._overloadpacket
     names = sorted(packet.overloads())  # type: ignore[no-untyped-call]
@@ -91,7 +91,7 @@ def op_fingerprint(overload: OpOverload) -> str:
 
 
 def _text_of(constant: Any) -> str:
-    """A constant of a function as a text that is the same in every process; code without line numbers."""
+    """A constant of a function as a text that is equal in every process; code without line numbers."""
     if isinstance(constant, types.CodeType):
         parts = (constant.co_code.hex(), constant.co_names, constant.co_consts)
         return f"code {_text_of(parts)}"
@@ -105,8 +105,8 @@ def _text_of(constant: Any) -> str:
 def has_custom_lowering(overload: OpOverload) -> bool:
     """Whether compilers do more with the op than call it.
 
-    They do if there is a decomposition of it, a lowering, an out variant, an effect, or a rule for one of
-    their modes.
+    They do if the op has a decomposition, a lowering, an out variant, an effect, or a rule for one of the
+    compilers' modes.
     """
     from torch._decomp import decomposition_table
     from torch._library.simple_registry import singleton

@@ -1,16 +1,16 @@
 """Run generated code without the parts of Inductor that only compile: importing them takes 0.4 to 1 s.
 
 Private names, seen in torch 2.13 to 2.15 (where generated code imports something else, these modules are
-imported as ever):
+imported as usual):
 
-- `torch._inductor.select_algorithm.extern_kernels`: what generated code calls ops of torch by.
-- `torch._inductor.codegen.memory_planning._align`, which is that of `torch._inductor.utils`.
-- `torch._inductor.graph.GraphLowering.save_output_code`: None but in torch's own tests; asked for after a
+- `torch._inductor.select_algorithm.extern_kernels`: generated code calls torch's ops through it.
+- `torch._inductor.codegen.memory_planning._align`: the same as in `torch._inductor.utils`.
+- `torch._inductor.graph.GraphLowering.save_output_code`: None except in torch's own tests; read after a
   graph was loaded.
-- `torch._inductor.debug`: loaded code looks into it and does not import it.
+- `torch._inductor.debug`: loaded code uses it without importing it.
 - `torch._inductor.codegen`: the package, which imports nothing.
 - `torch._inductor.config.inductor_choices_class`, from 2.15 on, and `inductor_choices_cache_key` of
-  `torch._inductor.choices`: None for None, unless something was registered in that module.
+  `torch._inductor.choices`: returns None for None, unless something was registered in that module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHOICES_KEY = "inductor_choices_cache_key"
 
 
 class _Late:
-    """An object of a module that is imported when something of the object is used."""
+    """Stands for an object of a module. The module is imported when an attribute of the object is used."""
 
     def __init__(self, module: str, name: str) -> None:
         self._module, self._name = module, name
@@ -46,10 +46,10 @@ class _NoHook:
 
 
 class _StandIn(types.ModuleType):
-    """Stands for a module, of which it has some names; with any other, the module itself is imported."""
+    """Stands for a module, and has some of its names; any other name imports the module itself."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked for by what imports it
+        if name.startswith("__"):  # read by the import system
             raise AttributeError(name)
         _take_out(self)
         return getattr(importlib.import_module(self.__name__), name)
@@ -62,7 +62,7 @@ def _take_out(module: _StandIn) -> None:
 
 @contextmanager
 def late_imports() -> Iterator[None]:
-    """Code that is loaded in the block does not import what it may never use."""
+    """Keep code that is loaded in the block from importing what it may never use."""
     importlib.import_module("torch._inductor.debug")
     utils: Any = importlib.import_module("torch._inductor.utils")
     align = getattr(utils, "_align", None)
@@ -79,7 +79,7 @@ def late_imports() -> Iterator[None]:
 
 @contextmanager
 def no_choices_imported() -> Iterator[None]:
-    """Settings of Inductor that are read in the block import nothing that chooses among templates."""
+    """Keep Inductor from importing its choices among templates when its settings are read in the block."""
     config: Any = importlib.import_module("torch._inductor.config")
     none_set = getattr(config, "inductor_choices_class", None) is None
     with _standing_in({_CHOICES: {_CHOICES_KEY: lambda none: None}} if none_set else {}):
@@ -88,7 +88,7 @@ def no_choices_imported() -> Iterator[None]:
 
 @contextmanager
 def _standing_in(stand_ins: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
-    """Modules that are not imported yet have these names, and no others, in the block."""
+    """Inside the block, put stand-ins with these names in place of modules that are not imported yet."""
     placed = []
     for name, values in stand_ins.items():
         if name not in sys.modules:

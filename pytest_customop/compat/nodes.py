@@ -1,4 +1,4 @@
-"""What the autograd node of an output tells: a formula, one that is missing, or nothing any more.
+"""Read the autograd node of an output: it stands for a formula or a missing one, or is unreadable.
 
 The names of the nodes that stand for a missing formula were seen in torch 2.4 to 2.15. Public: none.
 """
@@ -9,7 +9,7 @@ import torch
 
 
 def is_without_formula(output: torch.Tensor) -> bool:
-    """Whether the output of an op has an autograd node that stands for a formula that is missing.
+    """Whether the output of an op has an autograd node that stands for a missing formula.
 
     The node is that of `torch::autograd::autogradNotImplementedFallback()`, or the one that torch gives to
     ops without any kernel at an Autograd key. The former raises in backward, the latter warns.
@@ -18,7 +18,7 @@ def is_without_formula(output: torch.Tensor) -> bool:
 
 
 def rejects_backward(output: torch.Tensor) -> bool:
-    """Whether the output is one of an op that rejects to be differentiated.
+    """Whether the output comes from an op that rejects differentiation.
 
     Such an op has the kernel `torch::autograd::autogradNotImplementedFallback()` at an Autograd key.
     """
@@ -28,7 +28,7 @@ def rejects_backward(output: torch.Tensor) -> bool:
 def is_generated(output: torch.Tensor) -> bool:
     """Whether the autograd node of the output is the one that torch makes for ops defined in Python.
 
-    An op of `torch.library.custom_op` has it without a formula too. Then it raises in backward.
+    An op of `torch.library.custom_op` has it even without a formula. Then the node raises in backward.
     """
     return _node(output).startswith("GeneratedBackwardFor")
 
@@ -36,7 +36,7 @@ def is_generated(output: torch.Tensor) -> bool:
 def is_overwritten_view(output: torch.Tensor) -> bool:
     """Whether the output is a view into memory that a later call has written to.
 
-    Torch refuses to tell the autograd node of such an output.
+    torch raises where the autograd node of such an output is read.
     """
     try:
         _ = output.grad_fn
@@ -48,7 +48,7 @@ def is_overwritten_view(output: torch.Tensor) -> bool:
 def _node(output: torch.Tensor) -> str:
     """The name of a tensor's autograd node, without namespaces.
 
-    A node of Python is the formula's own context, whose attributes are the author's.
+    The node of a Python formula is its context, whose attributes the author may have set.
     """
     node = None if is_overwritten_view(output) else output.grad_fn
     if node is None:

@@ -1,28 +1,26 @@
 """Observe the calls of some ops that Python code makes: in every thread, and from compiled code.
 
 `torch.ops.ns.name(...)`, `torch.ops.ns.name.overload(...)`, the object of `torch.library.custom_op`, the
-graphs that compilers run, and the formulas of backwards all come through one of two methods. Both are
-replaced on their class, because an instance may be made at any time, and because what TorchScript reads
-from an instance stays what it is. A mode of torch would be seen by the code under test: compilers look for
-modes.
+graphs that compilers run, and backward formulas all call one of two methods. Both are replaced on their
+class: instances may be made at any time, and TorchScript must read the same from an instance as before. A
+mode of torch would be visible to the code under test, because compilers look for modes.
 
 Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 
 - `torch._ops.OpOverload.__call__` and `torch._ops.OpOverloadPacket.__call__`; `_schema` and
   `_qualified_op_name` give the namespace. Public: none.
-- `torch._C._dynamo.eval_frame.set_eval_frame` and `skip_code`: keep dynamo from compiling what stands here
-  where the frame that calls an op is not compiled itself. Instead of `skip_code`, 2.15 has
+- `torch._C._dynamo.eval_frame.set_eval_frame` and `skip_code`: keep dynamo from compiling this module's
+  code where the frame that calls an op is not compiled itself. Instead of `skip_code`, 2.15 has
   `set_code_exec_strategy`, `_FrameExecStrategy` and `_FrameAction`. `torch.compiler.disable` would import
   dynamo.
 - `torch._C._len_torch_function_stack` and `DisableTorchFunction`: whether a mode of the tests would see
-  what is read of a tensor, and the block in which it does not.
-- `torch.utils._python_dispatch._disable_current_modes`: takes the other modes away in a block. Public:
-  none.
+  that a tensor is read, and the block in which it does not.
+- `torch.utils._python_dispatch._disable_current_modes`: disables the other modes in a block. Public: none.
 - `torch._C._functorch.is_functorch_wrapped_tensor`, `torch._is_functional_tensor`: tensors that stand for
   others, and have no values. Public: none.
-- `torch._C._get_dispatch_mode`, `_TorchDispatchModeKey`: whether tensors are fake without being of another
-  type. Public: none.
-- `torch._C._autograd._profiler_enabled`: whether a profiler would list what is read. Public: none.
+- `torch._C._get_dispatch_mode`, `_TorchDispatchModeKey`: whether calls compute nothing although the tensors
+  are not of a fake type. Public: none.
+- `torch._C._autograd._profiler_enabled`: whether a profiler would list a read. Public: none.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _paused = 0  # blocks that are open
 
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
-    """Observe no call inside, in whatever thread: those that the checks make."""
+    """Observe no call inside, in any thread: for the calls that the checks make."""
     global _paused
     _paused += 1
     try:
@@ -52,15 +50,15 @@ def unobserved() -> Iterator[None]:
 
 
 def observe(is_observed: Callable[[str], bool], before: Before) -> Callable[[], None]:
-    """Have `before` called ahead of each call of some ops.
+    """Call `before` ahead of each call of some ops.
 
     Args:
         is_observed: (namespace) -> whether its ops are observed.
-        before: gets the op, an overload or a packet of them, and the arguments. Must not raise. No mode
-            sees what it does, and no compiler.
+        before: gets the op, an overload or a packet of them, and the arguments. It must not raise. No mode
+            and no compiler sees what it does.
 
     Returns:
-        A function that ends it.
+        A function that ends the observation.
     """
     undo = [
         _replace(OpOverload, lambda op: op._schema.name, is_observed, before),
@@ -80,7 +78,7 @@ def _replace(
     original = owner.__call__
     set_eval_frame = torch._C._dynamo.eval_frame.set_eval_frame
     function_modes = torch._C._len_torch_function_stack
-    # The ops are kept: the id of one that is gone could be that of another one.
+    # The ops are kept alive: otherwise another op could get the same id later.
     known: dict[int, tuple[Any, bool]] = {}
 
     def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -5,20 +5,20 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch._library.custom_ops.CustomOpDef` and `OPDEFS`: what `torch.library.custom_op` returns, and all of
   them by name; `_opoverload`, `_init_fn`, `_backend_fns`, `_abstract_fn`, `_setup_context_fn` and
   `_backward_fn` are its overload and the author's functions. Nothing public returns them.
-- `torch._library.simple_registry.singleton`: the fake kernels of ops that are no CustomOpDef, in
+- `torch._library.simple_registry.singleton`: the fake kernels of ops that are not a CustomOpDef, in
   `entry.fake_impl.kernel.func` (`abstract_impl` in 2.4). Nothing public returns them.
 - `torch.library._impls`: the names of kernels that were registered from Python.
 - `torch._C._dispatch_dump`: where each kernel was registered, in `registrations`, `functions_by_name` and
   `registering_files`. Public: none.
 - `torch._ops.OpOverload`, `_schema`, `name` and `torch._ops.OpOverloadPacket`, `_qualified_op_name`: the
-  values of `torch.ops` and what they are called. Public only as text, by `str`.
+  values of `torch.ops` and their names. Public only as text, by `str`.
 - `torch._C._dispatch_has_kernel_for_dispatch_key`, `_dispatch_kernel_for_dispatch_key_is_fallthrough`,
   `_dispatch_key_for_device` and `_jit_get_all_schemas`: the dispatcher's tables. Public: none.
 - `torch.fx.node._side_effectful_functions`: what `torch.fx.node.has_side_effect` was called for.
 - `torch._higher_order_ops.effects._get_effect`: what `torch.library._register_effectful_op` was called for;
   in 2.4 `SIDE_EFFECTS`. Public: none.
 - `torch._functorch.config.check_custom_op_aliasing`: seen in 2.13 and 2.15, not in 2.4. Public: none.
-- texts of messages, in `device_types`, `is_alias_error` and `alias_error_text`.
+- The texts of messages, in `device_types`, `is_alias_error` and `alias_error_text`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def overload_of(definition: Any) -> OpOverload:
 
 
 def schema_of(overload: OpOverload) -> Any:
-    """The parsed schema of an overload: `arguments`, `returns`, and the declaration by `str`."""
+    """The parsed schema of an overload: `arguments`, `returns`; `str` gives the declaration."""
     return overload._schema
 
 
@@ -73,7 +73,7 @@ def has_kernel(overload: OpOverload, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload_name(overload), key))
 
 
-# The keys at which a formula is registered. The first is an alias of those of all devices.
+# The keys at which a formula is registered. The first is an alias for the keys of all devices.
 _AUTOGRAD_KEYS = ("Autograd", "AutogradCPU", "AutogradCUDA")
 
 
@@ -117,10 +117,10 @@ def is_composite(overload: OpOverload) -> bool:
 
 
 def has_side_effect(overload: OpOverload) -> bool:
-    """Whether compilers know that a call does more than to return something.
+    """Whether compilers know that a call does more than return a result.
 
-    They know it of an op that writes to an argument or takes a script object, and of one that is
-    registered so by `torch.fx.node.has_side_effect` or `torch.library._register_effectful_op`.
+    They know it if an op writes to an argument or takes a script object, or if it is registered by
+    `torch.fx.node.has_side_effect` or `torch.library._register_effectful_op`.
     """
     schema = overload._schema
     if schema.is_mutable or overload in torch.fx.node._side_effectful_functions:
@@ -152,13 +152,13 @@ def defining_module(name: str) -> str | None:
 
 
 def has_autocast_rule(overload: OpOverload, device_type: str) -> bool:
-    """Whether `torch.library.register_autocast` was called for the op; torch 2.4 does not have it."""
+    """Whether `torch.library.register_autocast`, which torch 2.4 does not have, was called for the op."""
     key = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}.get(device_type)
     return key is not None and has_kernel(overload, key)
 
 
 def has_vmap_rule(overload: OpOverload) -> bool:
-    """Whether `torch.library.register_vmap` was called for the op; torch 2.4 does not have it."""
+    """Whether `torch.library.register_vmap`, which torch 2.4 does not have, was called for the op."""
     return has_kernel(overload, "FuncTorchBatched")
 
 
@@ -198,7 +198,7 @@ def python_kernels(overload: OpOverload) -> list[tuple[str, Any]]:
 
 
 def registering_files(overload: OpOverload) -> set[str]:
-    """The Python files, but for torch's own, in which an op or a kernel of it was registered."""
+    """The Python files, without torch's own, in which an op or one of its kernels was registered."""
     files = _dumped_files(overload)
     for _, function in python_kernels(overload):
         code = getattr(function, "__code__", None)
@@ -218,14 +218,14 @@ def registrations(overload: OpOverload) -> str:
 
 
 def defining_files(overload: OpOverload) -> set[str] | None:
-    """The Python files with all that Python does for an op; None if that is not known."""
+    """The Python files with all Python code of an op; None if they are not known."""
     files = registering_files(overload)
     for function in traced_functions(overload):
         code = getattr(function, "__code__", None)
         if code is not None:
             files.add(code.co_filename)
         elif not str(getattr(function, "__module__", "torch")).startswith("torch"):
-            return None  # an object that is called
+            return None  # a callable object
     return files or None
 
 
@@ -235,10 +235,10 @@ def loaded_libraries() -> set[str]:
 
 
 def functions_by_name(overload: OpOverload) -> list[Any]:
-    """The functions that could be the kernels of an op of a `torch.library.Library`, which torch hides.
+    """The functions that could be the kernels of an op of a `torch.library.Library`: torch hides these.
 
-    They stand at the top level of the file in which the library was made, and their parameters have the
-    names of the op's arguments, in their order.
+    They are at the top level of a file in which the op was registered. Their parameters have the names of
+    the op's arguments, in the same order.
     """
     if overload._schema.name in torch._library.custom_ops.OPDEFS:
         return []
@@ -260,7 +260,7 @@ def functions_by_name(overload: OpOverload) -> list[Any]:
 
 
 def functions_of(overload: OpOverload) -> list[Any]:
-    """Every Python function that computes an op, or is taken to, without those that only trace it."""
+    """Every Python function that computes an op, or probably does, and the fake kernel."""
     return [*(kernel for _, kernel in python_kernels(overload)), *functions_by_name(overload)]
 
 
@@ -272,7 +272,7 @@ def kernel_function(overload: OpOverload, device_type: str) -> Any:
     return _unwrapped(kernel) if kernel is not None else None
 
 
-# Kernels for all devices, and for some besides the CPU.
+# The keys of kernels for all devices, and for some devices besides the CPU.
 _GENERIC = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _ACCELERATORS = ("CUDA", "XPU", "MPS", "HPU", "MTIA", "PrivateUse1")
 
@@ -290,8 +290,8 @@ def has_kernel_elsewhere(overload: OpOverload, device_type: str) -> bool:
 def traced_functions(overload: OpOverload) -> list[Any]:
     """The Python functions that stand in for an op while it is traced.
 
-    They are its fake kernel, and `setup_context` and `backward` of a CustomOpDef; None for each that does
-    not exist.
+    They are its fake kernel, and the `setup_context` and `backward` of a CustomOpDef; None for each that
+    does not exist.
     """
     definition: Any = torch._library.custom_ops.OPDEFS.get(overload._schema.name)
     formula = [getattr(definition, name, None) for name in ("_setup_context_fn", "_backward_fn")]
@@ -342,6 +342,6 @@ def is_alias_error(error: BaseException) -> bool:
 
 
 def alias_error_text(error: BaseException) -> str:
-    """The message of such an error, without what stands before the reason."""
+    """The message of such an error, without the text before the reason."""
     text = message_of(error)
     return text[max(text.find(_ALIAS_TEXT), 0) :]

@@ -1,8 +1,8 @@
-"""The functions of torch that are replaced for the length of a block: every patch stands here.
+"""All functions of torch that are replaced inside a block.
 
-A patch is in place while some thread has a block open, and does something in those threads only. What
-another library patches over it in the meantime stays. `tests/test_compat_patches.py` has a test for each
-name, which fails when torch moves it.
+A patch is in place while any thread has a block open, but it acts only in threads with an open block. If
+another library patches the function meanwhile, its patch stays. `tests/test_compat_patches.py` has a test
+for each name, which fails when torch moves it.
 
 Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 
@@ -10,11 +10,11 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
   Nothing public lists the sets that exist.
 - `torch._dynamo.guards.profile_guard_manager`: measures the time that new guards take, for the logs of
   dynamo. Seen in 2.13 and 2.15; 2.4 has none. Nothing public turns it off.
-- `torch.autograd.function.FunctionCtx.mark_non_differentiable`: public, but for the formula that calls it.
-  Nothing public tells an output that was marked from one that was detached.
+- `torch.autograd.function.FunctionCtx.mark_non_differentiable`: public only for the formula that calls it.
+  Nothing public distinguishes an output that was marked from one that was detached.
 - `torch._inductor.cpu_vec_isa.valid_vec_isa_list`, in 2.4 in `torch._inductor.codecache`: the sets of
   vector instructions for generated C++. `torch._inductor.config.cpp.vec_isa_ok = False` empties it too,
-  but what it then finds stays for all later compilations of the process. Seen in 2.15.
+  but then it stays empty for all later compilations of the process. Seen in 2.15.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Patch:
         return self._threads.values  # type: ignore[no-any-return]
 
     def _put_in_place(self) -> None:
-        if self._replacement is not None:  # still there: of another block, or under a foreign patch
+        if self._replacement is not None:  # in place: for another block, or under a foreign patch
             return
         original = getattr(self._owner(), self._name)
 
@@ -137,7 +137,7 @@ _vector_instructions = _Patch(_instruction_sets, "valid_vec_isa_list", _none_usa
 
 @contextmanager
 def shape_environments_made() -> Iterator[list[weakref.ref[Any]]]:
-    """A list to which every `ShapeEnv` is added that this thread makes in the block."""
+    """A list of every `ShapeEnv` that this thread makes in the block."""
     environments: list[weakref.ref[Any]] = []
     with _new_environments.block(environments):
         yield environments
@@ -145,7 +145,7 @@ def shape_environments_made() -> Iterator[list[weakref.ref[Any]]]:
 
 @contextmanager
 def guards_unmeasured() -> Iterator[None]:
-    """Let dynamo not measure new guards, for which it empties the processor's caches.
+    """Keep dynamo from measuring new guards, for which it empties the processor's caches.
 
     The measurements take a tenth of the time in which a small graph is compiled.
     """
@@ -155,9 +155,9 @@ def guards_unmeasured() -> Iterator[None]:
 
 @contextmanager
 def marked_non_differentiable() -> Iterator[list[Any]]:
-    """A list to which every output is added that a Python formula of this thread marks in the block.
+    """A list of every output that a Python formula marks with `ctx.mark_non_differentiable`.
 
-    It is marked by `ctx.mark_non_differentiable`.
+    It contains what this thread marks in the block.
     """
     outputs: list[Any] = []
     with _non_differentiable.block(outputs):
@@ -165,7 +165,7 @@ def marked_non_differentiable() -> Iterator[list[Any]]:
 
 
 def vector_instructions() -> list[str]:
-    """The sets of vector instructions that inductor may use for generated C++; none in the block below."""
+    """The vector instruction sets that inductor may use for generated C++; none in the block below."""
     return [str(instruction_set) for instruction_set in _instruction_sets().valid_vec_isa_list()]
 
 
@@ -173,9 +173,9 @@ def vector_instructions() -> list[str]:
 def no_vector_instructions() -> Iterator[None]:
     """Let inductor generate C++ without vector instructions, unless `cpp.vec_isa_ok` is set.
 
-    To find out which ones it may use, it has the C++ compiler build a program for each set of them,
-    eleven on a recent x86 processor. With empty caches that is most of the time of the first
-    compilation. On other processors there is little to find out, and nothing changes.
+    To find out which ones it may use, inductor builds a C++ program for each instruction set, eleven on a
+    recent x86 processor. With empty caches that takes most of the time of the first compilation. On other
+    processors there is little to find out, and this changes nothing.
     """
     config: Any = importlib.import_module("torch._inductor.config")
     if platform.machine() not in ("x86_64", "AMD64") or config.cpp.vec_isa_ok is not None:

@@ -1,8 +1,8 @@
-"""The only module that touches private API of pytest: one function a need.
+"""The only module that uses private API of pytest: one function per need.
 
-Seen working on pytest 8.0 to 9.2. `tests/test_compat_pytest.py` has a test for each function, which
-fails when pytest moves what it stands on. pytest is imported where a function needs it: checks run
-without it too.
+It works with pytest 8.0 to 9.2. `tests/test_compat_pytest.py` has a test for each function, which fails
+when pytest moves a name that it needs. pytest is imported inside the functions that need it: checks also
+run without pytest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def evaluate_xfail(item: Any) -> None:
-    """Evaluate the `xfail` marks of an item, as its set-up does, for an item that is not set up."""
+    """Evaluate the `xfail` marks of an item that is not set up, as its set-up would."""
     from _pytest.skipping import evaluate_xfail_marks, xfailed_key
 
     item.stash[xfailed_key] = evaluate_xfail_marks(item)
@@ -30,7 +30,7 @@ def is_expected_to_fail(item: Any) -> bool:
 
 
 def tear_down(session: Any, nextitem: Any) -> None:
-    """Tear down what is set up in a session and the next item does not need; all if that is None."""
+    """Tear down what is set up and the next item does not need; everything if there is no next item."""
     session._setupstate.teardown_exact(nextitem)
 
 
@@ -45,7 +45,7 @@ def set_nodeid(item: Any, nodeid: str) -> None:
 
 
 def written_in_ini(config: Any, key: str) -> Any:
-    """The value that the ini file has for a key, not converted; None where it has none."""
+    """The unconverted value of a key in the ini file; None where it has none."""
     # pytest 9 keeps records with a `value` in `_inicfg`; pytest 8 keeps the values in `inicfg`.
     values = getattr(config, "_inicfg", None)
     if values is None:
@@ -63,17 +63,17 @@ def base_temp(config: Any) -> Path | None:
 
 
 def is_log_handler(handler: logging.Handler) -> bool:
-    """Whether pytest has added this handler to a logger, to capture or to print what it logs."""
+    """Whether pytest has added this handler to a logger, to capture or print its messages."""
     return type(handler).__module__.startswith("_pytest.")
 
 
 def runs_tests(file: str) -> bool:
-    """Whether a file is part of pytest or pluggy: of the code that calls tests, by its path."""
+    """Whether a file, by its path, is part of pytest or pluggy: the code that calls tests."""
     return not {"_pytest", "pluggy"}.isdisjoint(Path(file).parts)
 
 
 def restart_timer(item: Any) -> None:
-    """Have pytest-timeout count the time of an item that runs from now."""
+    """Restart pytest-timeout's timer for the running item."""
     settings = importlib.import_module("pytest_timeout")._get_item_settings(item)
     item.ihook.pytest_timeout_cancel_timer(item=item)
     item.ihook.pytest_timeout_set_timer(item=item, settings=settings)

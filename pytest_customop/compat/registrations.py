@@ -4,7 +4,7 @@ Private names, seen in torch 2.4 to 2.15:
 
 - `torch._library.custom_ops.OPDEFS`: the ops of `torch.library.custom_op` and `triton_op`, by name; their
   `_backward_fn` is the formula's.
-- `torch._library.triton.triton_ops_to_kernels`: those of `triton_op`; torch 2.4 and 2.5 have no such ops.
+- `torch._library.triton.triton_ops_to_kernels`: the ops of `triton_op`; torch 2.4 and 2.5 have no such ops.
 - `torch.library._defs` and `_impls`: the names of the ops, and of the kernels, that Python registered.
 - `torch._library.utils.can_generate_trivial_fake_impl`: whether torch makes the fake kernel itself.
 - `torch._ops.OpOverload`, `_schema` and `py_kernels`: an op, its declaration, and the kernels of `py_impl`.
@@ -28,7 +28,7 @@ _AUTOGRAD = ("Autograd", "AutogradCPU", "AutogradCUDA")
 
 
 def kernels_by_device(overload: OpOverload) -> tuple[str, ...]:
-    """The device types with a kernel, `any` for one kernel for all, `composite` for one of other ops."""
+    """The device types with a kernel; `any`: one kernel for all; `composite`: made of other ops."""
     if is_composite(overload):
         return ("composite",)
     devices = list(kernel_devices(overload))
@@ -58,7 +58,7 @@ def fake_kind(overload: OpOverload) -> str | None:
 
 
 def has_own_fake(overload: OpOverload) -> bool:
-    """Whether somebody wrote a fake kernel, whatever else the op has."""
+    """Whether an author wrote a fake kernel or a kernel for meta tensors, whatever else the op has."""
     return fake_kernel_of(overload_name(overload)) is not None or has_kernel(overload, "Meta")
 
 
@@ -77,7 +77,7 @@ def autograd_kind(overload: OpOverload) -> str | None:
 
 
 def registered_by(overload: OpOverload) -> str:
-    """`custom_op`, `triton_op`, `Library` for one that Python defined, or `C++`."""
+    """`custom_op`, `triton_op`, `Library` for another op that Python defined, or `C++`."""
     name = overload._schema.name
     if name in _definitions():
         return "triton_op" if name in _triton_ops() else "custom_op"
@@ -86,7 +86,7 @@ def registered_by(overload: OpOverload) -> str:
 
 
 def tags_of(overload: OpOverload) -> list[str]:
-    """The names of the op's tags, without those that torch gives to each op of its own accord."""
+    """The names of the op's tags, without the one that torch gives to every op by itself."""
     return sorted(tag.name for tag in overload.tags if tag.name != "pt2_compliant_tag")
 
 

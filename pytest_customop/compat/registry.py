@@ -35,7 +35,7 @@ def registered_namespaces() -> set[str]:
 
 
 def overloads_in(namespaces: Collection[str]) -> Iterator[OpOverload]:
-    """Every registered overload of some namespaces that takes or returns a tensor."""
+    """Every registered overload in some namespaces that takes or returns a tensor."""
     for schema in torch._C._jit_get_all_schemas():
         namespace, _, base = schema.name.partition("::")
         if namespace not in namespaces or not _has_tensor(schema):
@@ -52,13 +52,13 @@ def _has_tensor(schema: torch._C.FunctionSchema) -> bool:
 
 
 def has_native_kernel(namespace: str) -> bool:
-    """Whether an op of a namespace has a kernel for the CPU that is compiled code."""
+    """Whether any op of a namespace has a CPU kernel that is compiled code."""
     return _has_native_kernel(namespace, (len(torch.ops.loaded_libraries), len(sys.modules)))
 
 
 @functools.lru_cache(maxsize=256)  # listing all ops takes 10 ms
 def _has_native_kernel(namespace: str, loaded: tuple[int, int]) -> bool:
-    """The same, while no other library and no other module is loaded: compiled kernels come with one."""
+    """The same, cached until another library or module is loaded: compiled kernels come with one."""
     del loaded
     keys = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
     return any(
@@ -68,6 +68,6 @@ def _has_native_kernel(namespace: str, loaded: tuple[int, int]) -> bool:
 
 
 def kernel_devices(overload: OpOverload) -> tuple[str, ...]:
-    """The device types that an op has kernels of their own for; one for all devices is none of them."""
+    """The device types for which an op has its own kernel; one kernel for all devices does not count."""
     keys = {**_KEYS, torch._C._get_privateuse1_backend_name(): "PrivateUse1"}
     return tuple(device for device, key in keys.items() if has_kernel(overload, key))

@@ -1,6 +1,6 @@
-"""Keep compiled functions on disk whole: a later session loads them, and traces nothing.
+"""Keep whole compiled functions on disk: a later session loads them, and traces nothing.
 
-Private names, seen in torch 2.13 and 2.14 (where one is missing, functions are compiled as ever):
+Private names, seen in torch 2.13 and 2.14 (where one is missing, functions are compiled as usual):
 
 - `torch._dynamo.config.enable_aot_compile`: the switch of `torch.compile(...).aot_compile`, which, like
   `torch.compiler.load_compiled_function`, is public and experimental.
@@ -38,14 +38,14 @@ def functions_are_stored() -> bool:
 
 
 def compiler_fingerprint() -> str:
-    """All that decides what becomes of a function, besides the function: versions and settings."""
+    """Everything besides a function that decides how it is compiled: versions and settings."""
     with no_choices_imported():
         inductor = _configuration("torch._inductor.config")
     return repr((tracer_fingerprint(), vector_instructions(), inductor))
 
 
 def tracer_fingerprint() -> str:
-    """All that decides how a function is traced, besides the function: versions and settings."""
+    """Everything besides a function that decides how it is traced: versions and settings."""
     settings = [_configuration(name) for name in _TRACERS]
     state = (
         *(torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled()),
@@ -58,7 +58,7 @@ def tracer_fingerprint() -> str:
 
 
 def _configuration(name: str) -> list[tuple[str, Any]]:
-    """The options of a configuration, in one order in every process; a set has none of its own."""
+    """The options of a configuration, in the same order in every process, also the elements of sets."""
     config: Any = importlib.import_module(name)
     options = config.save_config_portable(ignore_private_configs=False)
     return sorted(
@@ -71,8 +71,8 @@ def load_function(key: str, function: Any) -> Any:
     """The stored function of this key; None if there is none that can be used.
 
     Args:
-        key: of the function: a text that can be the name of a file.
-        function: the same, not compiled; the loaded one uses its globals.
+        key: of the function: a text that can be a file name.
+        function: the same function, not compiled; the loaded one uses its globals.
     """
     path = _path(key)
     try:
@@ -99,7 +99,7 @@ def compile_and_store(key: str, function: Any, *arguments: Any, **options: Any) 
         Exception: if it cannot be compiled, or not stored.
     """
     with (
-        graphs_on_disk(key),  # what is stored of a function is what torch stores of graphs
+        graphs_on_disk(key),  # a stored function consists of what torch stores of graphs
         compiling_flag_set(),  # as it is while `torch.compile` compiles
         torch._dynamo.config.patch(enable_aot_compile=True),
     ):
@@ -116,7 +116,7 @@ def _save(compiled: Any, path: Path) -> None:
     os.close(handle)
     try:
         compiled.save_compiled_function(name)
-        os.replace(name, path)  # at once: other processes may read it
+        os.replace(name, path)  # in one step: other processes may read it
     finally:
         Path(name).unlink(missing_ok=True)
 
@@ -127,7 +127,7 @@ def discard_function(key: str) -> None:
 
 
 def stored_folder() -> Path:
-    """Where functions lie, and what else is known of them."""
+    """The folder of stored functions, and of what else is known of them."""
     folder = code_folder()
     assert folder is not None  # see `functions_are_stored`
     return Path(folder) / "pytest_customop"

@@ -5,7 +5,7 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `SymInt.node.expr`: the sympy expression of a symbolic size. Public: none.
 - `torch.fx.experimental.symbolic_shapes.is_concrete_int`: documented as experimental.
 - `ShapeEnv.var_to_range` and `ShapeEnv.guards`: the bounds of symbols, and the relations that code
-  assumed. Public: the texts of recompiles, by TORCH_LOGS.
+  assumed. Public: the messages about recompiles, by TORCH_LOGS.
 - `guard.sloc`: where a relation was assumed; `guard.stack` in 2.4.
 """
 
@@ -54,7 +54,7 @@ def is_constant_size(size: Any) -> bool:
 
 
 def value_range(mode: Any, symbol: Any) -> tuple[int | None, int | None]:
-    """The least and the largest value of a symbol; None where there is no bound."""
+    """The smallest and the largest value of a symbol; None where there is no bound."""
     bounds = mode.shape_env.var_to_range[symbol]
     low, high = (
         int(end) if getattr(end, "is_Integer", False) else None
@@ -67,7 +67,7 @@ def guards(mode: Any) -> list[tuple[Any, str | None]]:
     """The relations between sizes that were assumed under a fake mode, in order: (sympy relation, line).
 
     The line, `file:number in function: source`, is the last one outside of torch and of this package. It
-    is None where torch does not record it: from 2.5 on, where code of torch asked for the relation.
+    is None where torch does not record it: from 2.5 on, where torch's own code assumed the relation.
     """
     return [(guard.expr, _authors_line(_frames(guard))) for guard in mode.shape_env.guards]
 

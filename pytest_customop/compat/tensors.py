@@ -4,7 +4,7 @@ Private names, seen in torch 2.4 to 2.15:
 
 - `torch._neg_view`: a view with the negative bit. Public: only as `x.conj().imag`, for complex tensors.
 - `UntypedStorage._cdata`: identifies a storage. Public: `data_ptr`, which fake tensors do not have.
-- `torch.utils._python_dispatch.TorchDispatchMode`: used by many, and documented in notes only.
+- `torch.utils._python_dispatch.TorchDispatchMode`: widely used, but documented only in notes.
 - `torch._ops.OpOverload`: see `ops`.
 """
 
@@ -34,7 +34,7 @@ def storage_id(tensor: torch.Tensor) -> int | None:
 def observe_calls(
     observer: Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any],
 ) -> AbstractContextManager[Any]:
-    """Pass every call of an op to the observer, which has to make the call.
+    """Pass every call of an op to the observer, which must make the call itself.
 
     Calls of autograd are passed too, on all threads. Calls inside of a custom op's kernel are not.
     """

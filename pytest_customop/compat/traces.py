@@ -1,7 +1,7 @@
-"""Drop what torch keeps of every trace and compilation for as long as the process lives.
+"""Drop what torch would keep of every trace and compilation until the process ends.
 
-A session of thousands of cases would grow by it. What was there before stays, and so does what compiled
-code that stays needs.
+Otherwise the memory of a session of thousands of cases would grow. What existed before stays, and so does
+what the remaining compiled code needs.
 
 Private names, seen in torch 2.4 to 2.15 unless said otherwise. Nothing public empties any of them:
 
@@ -10,10 +10,10 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise. Nothing public e
 - `torch._dynamo.utils.get_metrics_context()._edits`: stacks from which metrics were set; not in 2.4.
 - `torch._inductor.codecache.PyCodeCache` and the modules `torch._inductor.runtime.compile_tasks.*`: the
   modules that Inductor wrote. Its dicts have changed their names.
-- `torch._inductor.codecache.FxGraphCachePickler._pickleable_type_cache`: classes of which it asked whether
-  they can be pickled; not in 2.4.
-- `torch._dynamo.precompile_context.PrecompileContext._backend_artifacts_by_key`: what was compiled to be
-  stored whole. Seen in 2.13 and 2.14.
+- `torch._inductor.codecache.FxGraphCachePickler._pickleable_type_cache`: whether classes can be pickled;
+  not in 2.4.
+- `torch._dynamo.precompile_context.PrecompileContext._backend_artifacts_by_key`: what was compiled in order
+  to store whole functions. Seen in 2.13 and 2.14.
 - `CheckFunctionManager`, `guard_manager` (`check_fn` in 2.4) and `cache_entry`: guards of compiled code.
 - `ShapeEnv.tracked_fakes`, and the caches of the methods of `ShapeEnv`.
 - `weakref.finalize._registry`, of CPython 3.10 to 3.14.
@@ -36,7 +36,7 @@ _WRITTEN = "torch._inductor.runtime.compile_tasks."  # modules that Inductor wro
 
 @contextmanager
 def traces_dropped() -> Iterator[None]:
-    """Drop what torch starts to keep in the block when it ends."""
+    """At the end of the block, drop what torch has started to keep in it."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     sizes = {name: len(collection) for name, collection in _only_growing().items()}
@@ -60,7 +60,7 @@ def traces_dropped() -> Iterator[None]:
 
 
 def _only_growing() -> dict[str, Any]:
-    """The lists and dicts to which torch only ever adds at the end."""
+    """The lists and dicts to which torch only appends."""
     from torch.fx.graph_module import _loader
 
     growing = {"sources": _loader.eval_cache}
@@ -92,7 +92,7 @@ def _shorten(collection: Any, size: int) -> None:
 
 
 def _is_dead_guard(finalizer: Any) -> bool:
-    """Whether it waits for a guarded object, to invalidate compiled code that is gone already."""
+    """Whether a finalizer waits for a guarded object to invalidate compiled code that is already gone."""
     alive = finalizer.peek()
     if alive is None:
         return False
@@ -109,7 +109,7 @@ def _shape_environments_freed() -> Iterator[None]:
     """Cut what keeps shape environments alive: caches of their methods, and a cycle.
 
     A shape environment holds the fake tensors that dynamo traced with. Their sizes hold it in turn, in C++,
-    where the garbage collector does not look.
+    where the garbage collector cannot see it.
     """
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -121,7 +121,7 @@ def _shape_environments_freed() -> Iterator[None]:
                 environment = reference()
                 if environment is not None:
                     environment.tracked_fakes = None
-            if environments:  # else there is nothing in the caches that was not there before
+            if environments:  # otherwise the caches contain nothing new
                 for method in vars(ShapeEnv).values():
                     if hasattr(method, "cache_clear"):
                         method.cache_clear()

@@ -6,10 +6,10 @@ from typing import Any
 
 
 def report_items_of(session: Any, item: Any) -> None:
-    """In a worker, have the reports of an item sent that the controller did not ask for.
+    """In a worker, let the reports of an item be sent that the controller did not schedule.
 
-    The worker's own plugin sends a report with the position of the item that runs, which it looks up in the
-    items of the session. Where the session is no worker's, there is nothing to do.
+    The worker's own plugin sends a report with the position of the running item in the session's items.
+    Outside of a worker there is nothing to do.
     """
     for plugin in session.config.pluginmanager.get_plugins():
         if type(plugin).__name__ == "WorkerInteractor" and hasattr(plugin, "sendevent"):

@@ -12,7 +12,7 @@ _BLOCK = b"\n" * 4096  # written as a trial: on a full disk, empty files can sti
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file: a temporary one in the same folder, which then replaces it. A link is followed.
+    """Write to a temporary file in the same folder, which then replaces the file. Links are followed.
 
     Raises:
         OSError: if that fails. The file is then as it was before.
@@ -37,7 +37,7 @@ def _write(handle: int, content: bytes) -> None:
 
 
 def _set_usual_mode(path: str) -> None:
-    """Make a file of mkstemp, which is private, as readable as any other new file."""
+    """Make a file from mkstemp, which is private, as readable as any other new file."""
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(path, 0o666 & ~mask)

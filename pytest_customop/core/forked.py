@@ -1,4 +1,4 @@
-"""Run a function in a copy of this process, so that a crash or a hang ends the copy alone."""
+"""Run a function in a copy of this process, so that a crash or a hang ends only the copy."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Send = Callable[[Any], None]
 
 _LENGTH = struct.Struct("<Q")  # before each message
 _KEPT = 100_000  # characters of the output that are kept
-_LINES = 20  # of a crash that are shown
+_LINES = 20  # lines of a crash that are shown
 _FRAME = re.compile(r'  File "(?P<file>.*)", line \d+ in ')  # faulthandler's
-_SLICE = 0.05  # seconds between two looks at a copy that sends nothing
+_SLICE = 0.05  # seconds between two checks of a copy that sends nothing
 
 
 class ForkFailed(Exception):
-    """The system made no copy of this process."""
+    """The system could not copy this process."""
 
 
 class ForkedError(Exception):
@@ -42,13 +42,13 @@ class ForkedError(Exception):
 
 @dataclass(frozen=True)
 class Forked:
-    """What became of a copy.
+    """The outcome of a copy.
 
     Args:
         messages: what it sent, in order.
         signal: the number of the signal that ended it; None if it ended by itself.
-        hung: whether it was ended because its time was over.
-        output: what it wrote to stdout and stderr, the traceback of a crash included.
+        hung: whether it was killed at the time limit.
+        output: what it wrote to stdout and stderr, including the traceback of a crash.
     """
 
     messages: list[Any] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Forked:
 
     @property
     def crash(self) -> str:
-        """What it wrote when it crashed: the author's frames of the thread that did, and messages."""
+        """The output of a crash: messages, and the author's frames of the thread that crashed."""
         kept, current = [], False
         for line in self.output.splitlines():
             if line.startswith(("Current thread", "Thread ")):
@@ -72,22 +72,22 @@ class Forked:
 
     @property
     def died(self) -> bool:
-        """Whether a signal ended it that it caused itself."""
+        """Whether it was ended by a signal that it caused itself."""
         return self.signal is not None and not self.hung
 
 
 def run_forked(work: Callable[[Send], None], seconds: float, *, handlers: bool = True) -> Forked:
-    """Call a function in a fork of this process, and wait for its end.
+    """Call a function in a fork of this process, and wait until the fork ends.
 
-    The fork has one thread, the one that calls this. It has the memory of this process as it is, and what
-    it changes there is lost. Its output does not reach the terminal, and it writes no core file.
+    The fork has one thread, the calling one. It starts with the memory of this process, and its changes
+    are lost. Its output does not reach the terminal, and it writes no core file.
 
     Args:
         work: the function. It gets a function that sends a picklable value to this process.
         seconds: after which the fork is killed.
-        handlers: whether the libraries of the process run what they have registered for a fork. Torch
-            registers a function that forbids backwards in the fork once the process has used autograd on
-            another device, fake ones included. OpenBLAS needs its own.
+        handlers: whether libraries run the functions that they registered for a fork. Torch's function
+            forbids backward in the fork once the process has used autograd on another device, even a fake
+            one. OpenBLAS needs its own function.
 
     Raises:
         ForkFailed: if the system cannot fork in this way.
@@ -113,10 +113,10 @@ def run_forked(work: Callable[[Send], None], seconds: float, *, handlers: bool =
 
 
 def run_in_copy(work: Callable[[Send], None], seconds: float) -> Forked | None:
-    """As `run_forked`, with the functions for a fork or, where it sends nothing then, without them.
+    """As `run_forked`, with the fork handlers; if the copy sends nothing, again without them.
 
-    None where the system makes no copy, or where no copy sends anything: let `work` send a first message
-    when it is known to work there.
+    None if the system makes no copy, or if no copy sends anything. So `work` should send a first message
+    as soon as it is known to work in the copy.
 
     Raises:
         ForkedError: if the function raises.
@@ -130,14 +130,14 @@ def run_in_copy(work: Callable[[Send], None], seconds: float) -> Forked | None:
 
 
 def fork() -> int:
-    """As `os.fork`, without the warning of Python 3.12 where this process has threads."""
+    """As `os.fork`, without Python 3.12's warning about a process with threads."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return os.fork()
 
 
 def _fork_without_handlers() -> int:
-    """As `os.fork`, without the functions of `pthread_atfork`: `_Fork` of POSIX 2024 (glibc 2.34)."""
+    """As `os.fork`, without the handlers of `pthread_atfork`: `_Fork` of POSIX 2024 (glibc 2.34)."""
     python = ctypes.pythonapi
     try:
         fork = python._Fork
@@ -161,7 +161,7 @@ def _child(work: Callable[[Send], None], reader: int, writer: int, output: IO[by
         os.close(reader)
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-        gc.disable()  # no finalizer of the other process's objects runs here
+        gc.disable()  # so that no finalizer of the parent's objects runs here
         faulthandler.enable(2)
         _leave_no_core_file()
 
@@ -200,7 +200,7 @@ def _outcome(pid: int, reader: int, output: IO[bytes], end: float) -> Forked:
         open_, ended = True, False
         while open_ and not ended:
             ended = status is not None  # what it sent before its end is still to be read
-            # Not `select`, which takes no file above number 1023: a process may have as many open.
+            # Not `select`, which takes no descriptor above 1023: a process may have more files open.
             if wait([reader], 0 if ended else _SLICE):
                 data = os.read(reader, 1 << 16)
                 received += data

@@ -17,7 +17,7 @@ from typing import Any
 
 from .forked import AVAILABLE, Forked, ForkedError, ForkFailed, fork, run_forked
 
-_SECONDS = 30.0  # that a function may take
+_SECONDS = 30.0  # the time limit of a function
 
 
 class FreshProcess:
@@ -44,7 +44,10 @@ class FreshProcess:
             os.waitpid(pid, 0)
 
     def _become_copy(self, connection: Connection[Any, Any]) -> None:
-        """End this process after another fork: the copy is no child of a process that may wait for any."""
+        """Fork again, and end this process.
+
+        So the copy is not a child of the session, which may wait for any child.
+        """
         try:
             if fork() == 0:
                 self._connection.close()
@@ -54,7 +57,7 @@ class FreshProcess:
 
     @property
     def is_usable(self) -> bool:
-        """Whether this process made it, and it has not ended."""
+        """Whether this process made the copy and is still connected to it."""
         return not self._connection.closed and self._owner == os.getpid()
 
     @property
@@ -63,7 +66,7 @@ class FreshProcess:
         return () if self._connection.closed else (self._connection.fileno(),)
 
     def run(self, function: Callable[..., Any], *args: Any) -> Forked:
-        """Call a function of a module in a new process; what it returns is the only message.
+        """Call a module-level function in a new process; its result is the only message.
 
         Args:
             function, args: values that can be pickled.
@@ -87,7 +90,7 @@ class FreshProcess:
         return reply
 
     def close(self) -> None:
-        """Leave the copy, which ends when no process can send it anything."""
+        """Disconnect from the copy, which ends when no process can send to it any more."""
         self._connection.close()
 
 
@@ -95,7 +98,7 @@ _current: FreshProcess | None = None
 
 
 def start() -> None:
-    """Make the copy of this process from which later copies are made; nothing where that is impossible."""
+    """Make the copy of this process from which later copies are made, where the system can fork."""
     global _current
     stop()
     with contextlib.suppress(ForkFailed):
@@ -103,7 +106,7 @@ def start() -> None:
 
 
 def renew() -> None:
-    """Make another copy if there was one: for a fork of this process, which cannot use that of another."""
+    """Make another copy if there was one: a fork of this process cannot use its parent's copy."""
     if _current is not None:
         start()
 
@@ -122,7 +125,7 @@ def current() -> FreshProcess | None:
 
 
 def _serve(connection: Connection[Any, Any]) -> None:
-    """Make each call that is asked for, until no process can ask."""
+    """Make each requested call, until no process can request one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the session
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(EOFError, OSError):

@@ -1,4 +1,4 @@
-"""What the code of a Python function refers to."""
+"""Read the code of a Python function, and the names that it refers to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def code_of(function: Any) -> types.CodeType | None:
 
 
 def is_of_library(function: Any) -> bool:
-    """Whether a function is one of torch or numpy, as a fake kernel that is `torch.empty_like` itself."""
+    """Whether a function is torch's, numpy's or the like, such as `torch.empty_like` as a fake kernel."""
     package = str(getattr(function, "__module__", "")).partition(".")[0]
     return package in ("torch", "numpy", "scipy", "numba")
 

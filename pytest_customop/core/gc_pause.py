@@ -1,4 +1,4 @@
-"""Pause Python's garbage collector, and keep it from what is there already."""
+"""Pause Python's garbage collector, and make it skip objects that exist already."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """Let the garbage collector not run inside the block.
+    """Stop the garbage collector inside the block.
 
-    For work that makes many objects and little garbage, as when items are made or a function is compiled:
-    the number of objects starts the collector, which takes 0.1 s each time for what torch has allocated.
+    For work that makes many objects and little garbage, such as making items or compiling a function.
+    The number of objects starts the collector, which takes 0.1 s each time for torch's objects.
     """
     if not gc.isenabled():
         yield
@@ -24,13 +24,13 @@ def gc_paused() -> Iterator[None]:
         gc.enable()
 
 
-_for_good = False  # in this process, or in the one of which it is a fork
+_for_good = False  # in this process, or in the one that it was forked from
 
 
 def freeze_for_good() -> None:
-    """Let the collector never look again at what there is: for a process that forks others.
+    """Make the collector skip all present objects for good: for a process that forks others.
 
-    Each of them would write to all of torch's objects, and so copy them.
+    A collection in each fork would write to all of torch's objects, and so copy them.
     """
     global _for_good
     _for_good = True
@@ -39,12 +39,12 @@ def freeze_for_good() -> None:
 
 @contextlib.contextmanager
 def frozen() -> Iterator[None]:
-    """Let the collector leave alone, inside the block, what there was before it.
+    """Make the collector skip, inside the block, all objects that exist before it.
 
-    A whole collection, which also empties the free lists, then takes no time. Where objects were frozen
-    already, those that are new stay frozen too.
+    A full collection, which also empties the free lists, then takes no time. If objects were frozen
+    already, the newly frozen ones stay frozen too.
     """
-    keep = _for_good or gc.get_freeze_count()  # which counts them: 20 ms for those of torch
+    keep = _for_good or gc.get_freeze_count()  # counting torch's objects takes 20 ms
     gc.freeze()
     try:
         yield

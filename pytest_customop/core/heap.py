@@ -26,9 +26,9 @@ class _MallInfo2(ctypes.Structure):
 
 @functools.cache
 def heap_gauge() -> Callable[[], int] | None:
-    """A function that gives the bytes that `malloc` has handed out and not got back.
+    """A function that returns how many bytes `malloc` has handed out and not got back.
 
-    None where there is none: on systems without glibc 2.33, and where another allocator is loaded.
+    None on systems without glibc 2.33, and where another allocator is loaded.
     """
     library = ctypes.CDLL(None) if os.name == "posix" else None
     read = getattr(library, "mallinfo2", None)
@@ -53,8 +53,8 @@ def heap_gauge() -> Callable[[], int] | None:
 def python_objects() -> int:
     """The number of blocks that Python's objects hold, without those in caches of the interpreter.
 
-    Its cache of attributes keeps the names last looked up, one in each of 4096 places: a function that
-    makes names anew, `getattr(module, f"{name}_decoder")`, fills it over hundreds of calls.
+    Its attribute cache keeps the names that were looked up last, in 4096 slots. A function that makes new
+    names, `getattr(module, f"{name}_decoder")`, fills it over hundreds of calls.
     """
     clear = getattr(sys, "_clear_internal_caches", None)  # from Python 3.13 on
     (clear or sys._clear_type_cache)()
@@ -67,7 +67,7 @@ def open_files() -> int | None:
 
 
 def native_threads() -> int | None:
-    """The number of threads, those without Python included; None where there is no list of them."""
+    """The number of threads, including those without Python; None where the system has no list of them."""
     return _entries("/proc/self/task")
 
 

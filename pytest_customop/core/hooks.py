@@ -1,4 +1,4 @@
-"""Call a hook of other plugins and conftests, and say which of them an error comes from."""
+"""Call a hook of other plugins and conftests, and name the one that an error comes from."""
 
 from __future__ import annotations
 

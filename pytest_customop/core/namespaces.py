@@ -1,9 +1,9 @@
 """The namespaces of ops that no author wrote: those of torch and of this package."""
 
-# Those whose ops appear inside of author's ops, where author's ops are told from others.
+# Namespaces whose ops appear inside of authors' ops, where the two have to be distinguished.
 NOT_AUTHORS = ("aten", "prims", "prim", "profiler", "pytest_customop")
 
-# All that torch 2.4 to 2.15 registers ops in, when it is imported and when it compiles.
+# All namespaces in which torch 2.4 to 2.15 registers ops, when it is imported and when it compiles.
 OF_TORCH = frozenset(
     (
         *NOT_AUTHORS,

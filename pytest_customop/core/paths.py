@@ -1,4 +1,4 @@
-"""The folder of the package. Other modules do not work it out from their own place, so they can move."""
+"""The folder of the package. Other modules read it here, so that they can be moved."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from pathlib import Path
 
 PACKAGE_ROOT = Path(__file__).parents[1]
 
-# File names of modules of the package begin with this.
+# The file names of the package's modules begin with this.
 PACKAGE_PREFIX = str(PACKAGE_ROOT) + os.sep

@@ -16,8 +16,8 @@ def png(pixels: bytes, columns: int, palette: Sequence[Colour] | None = None) ->
     """A picture as a PNG file.
 
     Args:
-        pixels: row by row; three bytes each, red, green and blue, or one position in the palette each.
-        columns: pixels of a row.
+        pixels: row by row; three bytes per pixel (red, green, blue), or one index into the palette.
+        columns: pixels per row.
         palette: at most 256 colours.
     """
     width = columns if palette else 3 * columns
@@ -39,7 +39,7 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 
 def ramp(stops: Sequence[Colour], count: int) -> list[Colour]:
-    """So many colours from the first of some to the last, evenly."""
+    """`count` colours, evenly spaced from the first of the stops to the last."""
     colours = []
     for number in range(count):
         at = number * (len(stops) - 1) / (count - 1)

@@ -25,9 +25,9 @@ def resident(pid: int) -> int | None:
 
 
 def limit_growth(size: int) -> None:
-    """Let this process reserve no more than so many bytes beyond what it has: allocations fail, for good.
+    """Limit this process for good to `size` bytes more than it has reserved: further allocations fail.
 
-    Without effect on systems other than Linux.
+    This has no effect on systems other than Linux.
     """
     try:
         fields = Path("/proc/self/statm").read_text(encoding="ascii").split()

@@ -30,7 +30,7 @@ def states() -> State:
 
 
 def seed(number: int) -> None:
-    """Start every stream from a number.
+    """Seed every stream with a number.
 
     torch.manual_seed is not used: where CUDA is available and not in use yet, it stores each call with
     its traceback for later.
@@ -45,7 +45,7 @@ def seed(number: int) -> None:
 
 
 def seed_besides_torch(number: int) -> None:
-    """Start the streams of Python and of numpy from a number, which `torch.manual_seed` leaves alone."""
+    """Seed the streams of Python and of numpy, which `torch.manual_seed` leaves alone."""
     random.seed(number)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
@@ -53,7 +53,7 @@ def seed_besides_torch(number: int) -> None:
 
 
 def drawn_since(number: int) -> bool:
-    """Whether anything was drawn since `seed(number)`; afterwards every stream starts from there."""
+    """Whether anything was drawn since `seed(number)`; afterwards every stream is seeded again."""
     before = states()
     seed(number)
     return states() != before
@@ -97,7 +97,7 @@ def _cuda_used() -> bool:
 
 
 def _other_states() -> dict[str, torch.Tensor]:
-    """The states of the streams of an accelerator that is no CUDA device, by device: `npu:0`."""
+    """The states of the streams of an accelerator that is not a CUDA device, by device: `npu:0`."""
     kind, module = _other_accelerator()
     if not hasattr(module, "get_rng_state") or not hasattr(module, "set_rng_state"):
         return {}
@@ -106,9 +106,9 @@ def _other_states() -> dict[str, torch.Tensor]:
 
 
 def _other_accelerator() -> tuple[str, Any]:
-    """The type and torch's module of an accelerator in use that is no CUDA device, or None for the module.
+    """The type of an accelerator that is not a CUDA device, and its torch module if it is in use, or None.
 
-    torch 2.4 and 2.5 do not say which accelerator there is. The module of MPS has one stream and no number.
+    torch 2.4 and 2.5 do not report the accelerator. MPS is left out: it has one stream, without an index.
     """
     accelerator: Any = getattr(torch, "accelerator", None)
     device = accelerator.current_accelerator() if accelerator is not None else None

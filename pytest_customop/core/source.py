@@ -1,4 +1,4 @@
-"""Lay out Python source as `ruff format` does: on one line if it fits, else an element a line."""
+"""Lay out Python source as `ruff format` does: on one line if it fits, else one element per line."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ class Bracketed:
     """A call, a list or a tuple.
 
     Args:
-        opening, closing: the brackets, the first with what stands before it: `samples=[` and `]`.
-        elements: texts, and bracketed ones in turn.
-        comma: whether a comma follows the one element: of a tuple.
-        comments: a line above each element; empty: none. With one, each element has a line of its own.
+        opening, closing: the brackets, `opening` with the text before it: `samples=[` and `]`.
+        elements: texts, or nested `Bracketed`.
+        comma: whether a comma follows the only element, as in a tuple.
+        comments: a comment above each element, or "" for none; empty: no comments. They are left out where
+            everything is on one line.
+        exploded: whether each element has its own line even if all fit on one.
     """
 
     opening: str
@@ -66,7 +68,7 @@ def _is_exploded(expression: Expression) -> bool:
 
 
 def quoted(text: str) -> str:
-    """A string with the quotes that ruff gives it."""
+    """A string literal with the quotes that ruff uses."""
     literal = repr(text)
     plain = '"' not in text and "\\" not in literal
     return f'"{literal[1:-1]}"' if plain else literal

@@ -15,23 +15,23 @@ from typing import NamedTuple
 
 from .paths import PACKAGE_PREFIX
 
-# What is imported by now was read from files as they were before: a file that is changed while the process
-# runs does not say what the process does.
+# Imported modules were read from their files earlier: a file that changes while the process runs does not
+# show what the process does.
 _STARTED = time.time() - time.process_time()  # before this module was imported
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
-# Their versions say what they do; those of torch and of this package are in every key.
+# Modules that their versions identify; the versions of torch and of this package are in every key.
 _KNOWN = frozenset({*sys.stdlib_module_names, "torch", __name__.partition(".")[0]})
 
 
-_MOST_BYTES = 2**20  # of all files: reading that many takes about a second
+_MOST_BYTES = 2**20  # of all files together: reading that many takes about a second
 
 
 class Sources(NamedTuple):
-    """Files, as a whole.
+    """What is known of some files together.
 
     Args:
         digest: of their contents, and of the versions of installed packages that they import.
-        asks_for_compiler: whether one of them has a name in it by which code asks whether it is compiled.
+        asks_for_compiler: whether one of them has a name by which code tests whether it is being compiled.
     """
 
     digest: str
@@ -46,9 +46,9 @@ class _File(NamedTuple):
 
 
 def sources_of(files: Collection[str]) -> Sources | None:
-    """The files and all that they import, as far as it is loaded; None if that cannot be told.
+    """What is known of the files and of all loaded modules that they import; None if that is uncertain.
 
-    It cannot be told of a file that has changed since this process was started, and of too many of them.
+    It is uncertain if a file has changed since this process was started, or if the files are too large.
     """
     return _sources(frozenset(files), len(sys.modules))
 
@@ -59,7 +59,7 @@ def _sources(files: frozenset[str], loaded: int) -> Sources | None:
 
     Args:
         files: to begin with.
-        loaded: how many modules are loaded; more of them may be found with more.
+        loaded: how many modules are loaded: with more, more imports may be found.
     """
     modules = {
         file: module
@@ -99,16 +99,16 @@ def _read(path: str) -> _File | None:
     try:
         changed = os.stat(path).st_mtime
         return None if changed >= _STARTED else _parsed(path, changed)
-    except (OSError, SyntaxError, ValueError):  # no file of Python: a cell of a notebook, a library
+    except (OSError, SyntaxError, ValueError):  # not a Python file: a cell of a notebook, a library
         return None
 
 
 @functools.lru_cache(maxsize=1024)
 def _parsed(path: str, changed: float) -> _File:
-    """What a file contains.
+    """Read what a file contains.
 
     Raises:
-        OSError, SyntaxError, ValueError: if it is no file, or none of Python.
+        OSError, SyntaxError, ValueError: if it is not a file, or not Python.
     """
     with open(path, "rb") as file:
         content = file.read()
@@ -127,7 +127,7 @@ def _parsed(path: str, changed: float) -> _File:
 
 
 def _imported(module: types.ModuleType, file: _File) -> Iterator[types.ModuleType]:
-    """The modules that a file imports, as far as they are loaded, and the packages that they are in."""
+    """The loaded modules that a file imports, and the packages that contain them."""
     package = module.__package__ or ""
     for level, name in file.imports:
         try:

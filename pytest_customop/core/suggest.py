@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 _CUTOFF = 0.6
-_PREFIX = 0.9  # how alike a word is to one that begins with it
+_PREFIX = 0.9  # the similarity of a word to one that begins with it
 
 
 def misspelt(name: str, allowed: Iterable[str]) -> bool:
@@ -30,7 +30,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
 def did_you_mean(
     name: str, allowed: Iterable[str], synonyms: Mapping[str, str] | None = None
 ) -> str:
-    """`; did you mean 'x'?`, or nothing where no allowed name is near.
+    """`; did you mean 'x'?`, or an empty text where no allowed name is near.
 
     Args:
         synonyms: other words for allowed names.
@@ -68,7 +68,7 @@ def _words(name: str) -> list[str]:
 
 
 def _shared_words(words: list[str], choice: list[str]) -> float:
-    """How much of the given words stands in a choice; less where the choice has more words."""
+    """The share of the given words that a choice contains; less where the choice has more words."""
     if not words or not choice:
         return 0.0
     shared = sum(max(_word_similarity(word, candidate) for candidate in choice) for word in words)

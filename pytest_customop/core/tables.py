@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-_HANGING = 4  # blanks before what a line continues with
+_HANGING = 4  # blanks before the continuation of a line
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -20,7 +20,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def fitted(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The lines of a table; where it is wider, columns are not padded, and its lines can be wrapped.
+    """The lines of a table; if it is wider than `width`, columns are not padded, so that it can be wrapped.
 
     Args:
         rows: as in `aligned`.
@@ -32,9 +32,9 @@ def fitted(rows: Sequence[Sequence[str]], width: int) -> list[str]:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A line in lines of at most `width` characters, but for words that are longer.
+    """Wrap a line to lines of at most `width` characters, except where a word is longer.
 
-    Those after the first are indented further. Between columns, two blanks remain.
+    The lines after the first are indented further. Two blanks remain between columns.
     """
     if len(line) <= width:
         return [line]

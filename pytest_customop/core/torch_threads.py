@@ -1,4 +1,4 @@
-"""How many threads torch divides its work among."""
+"""Set how many threads torch uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads."""
+    """Let torch use `count` threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -1,6 +1,6 @@
 """Read exceptions: their texts, their causes, and whose code raised them.
 
-Code is that of an op's author if it is neither torch's, nor Python's, nor this package's.
+Code belongs to an op's author if it is not torch's, Python's or this package's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .wording import first_line
 
 _PYTHON = str(Path(traceback.__file__).parent) + os.sep
 _PACKAGE = __name__.partition(".")[0] + "."
-# What `raise` and a failed `assert` end with, in every version of Python.
+# The instruction that ends `raise` and a failed `assert` in every version of Python.
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
@@ -51,7 +51,7 @@ def error_line(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """The exception's text; a note in its place if its `__str__` raises."""
+    """The exception's text; a placeholder if its `__str__` raises."""
     try:
         return str(error)
     except Exception as broken:  # the author's own __str__
@@ -64,10 +64,10 @@ def message_line(error: BaseException) -> str:
 
 
 def ends_test(error: BaseException) -> bool:
-    """Whether an exception is meant to end the test, and is not something that an op has done wrong.
+    """Whether an exception is meant to end the test, and is not a mistake of an op.
 
-    KeyboardInterrupt is meant so, except where SIGINT is ignored, and with it Ctrl-C. SystemExit is not.
-    The other types that are no Exception are pytest's.
+    KeyboardInterrupt is meant to, except where SIGINT, and so Ctrl-C, is ignored. SystemExit is not. The
+    other types that are not an Exception are pytest's.
     """
     if isinstance(error, KeyboardInterrupt):
         return signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
@@ -91,10 +91,10 @@ def raised_by_author(error: BaseException) -> bool:
 
 
 def raised_on_purpose(error: BaseException) -> bool:
-    """Whether a `raise` or an `assert` in the author's code raised, or a call of `torch._check*` in it.
+    """Whether the author's code raised by a `raise`, an `assert` or a call of `torch._check*`.
 
-    What torch, Python or an expression raises, such as the IndexError of `x.shape[5]`, is not raised on
-    purpose. The causes of the exception are not looked at.
+    An error from torch, Python or an expression, such as the IndexError of `x.shape[5]`, is not raised on
+    purpose. The causes of the exception are not examined.
     """
     entries = [*_entries(error)]
     checked = False
@@ -108,7 +108,7 @@ def raised_on_purpose(error: BaseException) -> bool:
 
 
 def frames_of(error: BaseException) -> list[FrameType]:
-    """The frames that an exception has passed, outermost first."""
+    """The frames that an exception passed through, outermost first."""
     return [entry.tb_frame for entry in _entries(error)]
 
 
@@ -145,9 +145,9 @@ def root_cause(error: BaseException) -> BaseException:
 def is_own_bug(error: BaseException) -> bool:
     """Whether code of this package raised by mistake.
 
-    It did if the last frame, those of Python's own library left out, is one of the package. Exceptions of
-    the package's own types are raised on purpose. A RuntimeError comes from torch, whose functions in
-    C++ have no frame: it is what they raise for a dtype or device without a kernel.
+    It did if the last frame outside of Python's own library is the package's. Exceptions of the package's
+    own types are raised on purpose. A RuntimeError comes from torch, whose C++ functions have no frame:
+    they raise it for a dtype or device without a kernel.
     """
     if isinstance(error, RuntimeError) or type(error).__module__.startswith(_PACKAGE):
         return False
@@ -161,10 +161,10 @@ def is_own_bug(error: BaseException) -> bool:
 
 
 def reraise_bug(error: BaseException) -> None:
-    """Raise an exception again that `is_own_bug`.
+    """Raise an exception again if it `is_own_bug`.
 
-    Handlers that take whatever an op, a backward or torch raises call this first, so that a mistake
-    in this package is reported as an error of the check, and not as something about the op.
+    Handlers that catch every error of an op, a backward or torch call this first, so that a mistake in
+    this package is reported as an error of the check, not of the op.
     """
     if is_own_bug(error):
         raise error

@@ -14,11 +14,11 @@ from types import FrameType
 from .process_memory import available, resident
 
 SECONDS = 30.0  # for the calls of an op on one variant
-_TICK = 0.2  # seconds between two looks at the clock and at the memory
+_TICK = 0.2  # seconds between two checks of the clock and of the memory
 
 
 class LimitExceeded(BaseException):
-    """Raised in the middle of a call. It is no Exception, so that no handler of an op catches it.
+    """Raised in the middle of a call. It is not an Exception, so that no handler in an op catches it.
 
     Args:
         code: of the finding: `hang` or `crash`.
@@ -32,12 +32,12 @@ class LimitExceeded(BaseException):
 
 @contextlib.contextmanager
 def within_limits(seconds: float | None = None) -> Iterator[None]:
-    """End the block if it takes too long, or more than half of the memory that is free.
+    """End the block if it takes too long, or more than half of the free memory.
 
-    Where `is_possible()` says no, nothing ends the block.
+    Where `is_possible()` is False, nothing ends the block.
 
     Args:
-        seconds: it may take; None: `SECONDS`.
+        seconds: the time limit; None: `SECONDS`.
 
     Raises:
         LimitExceeded: `hang` for the time, `crash` for the memory.
@@ -54,7 +54,7 @@ def within_limits(seconds: float | None = None) -> Iterator[None]:
         if time.monotonic() > end:
             raise LimitExceeded("hang", f"it was still running after {seconds:g} s")
         taken = _held() - begun_with
-        if room is None:  # most blocks end before the first look, and this takes a millisecond
+        if room is None:  # most blocks end before the first check, and this takes a millisecond
             free = available()
             room = math.inf if free is None else (free + taken) / 2
         if taken > room:
@@ -74,9 +74,9 @@ def _held() -> int:
 
 
 def is_possible() -> bool:
-    """Whether a block can be ended here, and then only Python code.
+    """Whether a block of Python code can be ended here.
 
-    That is in the main thread, where the system has SIGALRM and no other timer is set.
+    It can in the main thread, if the system has SIGALRM and no other timer is set.
     """
     return (
         hasattr(signal, "setitimer")

@@ -36,12 +36,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """One or more names as in a sentence: `x`, `x and y`, `x, y and z`."""
+    """One or more names as a sentence lists them: `x`, `x and y`, `x, y and z`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def listed_briefly(names: Iterable[str]) -> str:
-    """The first four of some names, each once, and how many more there are: `a, b and 3 more`."""
+    """The first four different names, and how many more there are: `a, b, c, d and 3 more`."""
     unique = list(dict.fromkeys(names))
     more = len(unique) - _MANY
     return ", ".join(unique) if more <= 0 else f"{', '.join(unique[:_MANY])} and {more} more"
@@ -55,15 +55,16 @@ def first_line(text: str) -> str:
 
 
 def without_controls(text: str, instead: str = "\N{REPLACEMENT CHARACTER}") -> str:
-    """A text whose control characters, but for tabs and ends of lines, are replaced.
+    """A text with its control characters replaced, except tabs and newlines.
 
-    So are what changes the direction of text, and halves of surrogate pairs, which UTF-8 cannot hold.
+    Characters that change the direction of text are replaced too, and so are halves of surrogate pairs,
+    which UTF-8 cannot encode.
     """
     return _CONTROL.sub(instead, text)
 
 
 def printable(text: str) -> str:
-    """A text for one line of a terminal: what controls a terminal is escaped, as `\\x1b`."""
+    """A text for one line of a terminal: unprintable characters are escaped, as `\\x1b`."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text

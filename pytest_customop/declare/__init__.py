@@ -1,1 +1,1 @@
-"""What an author writes: the mark, the op, samples, descriptions of tensors; read and validated."""
+"""Read and validate what an author writes: the mark, the op, samples, descriptions of tensors."""

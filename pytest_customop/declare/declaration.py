@@ -41,16 +41,15 @@ NOT_CALLED_MESSAGE = "it is used without a call: write @customop_cases(op, sampl
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """A validated mark. The fields are those of `customop_cases`, lists made tuples.
+    """A validated mark. The fields are the keywords of `customop_cases`, with lists made tuples.
 
     Args:
-        where: file, line and name of what is marked; the name of the function that was called, where
-            there is no mark.
-        as_given: whether real tensors are checked as they are: a samples function returns what the op
-            gets. The tensors of a list are templates: they are cast, and require gradients, as the case
-            does.
+        where: file, line and name of what is marked; without a mark, the name of the function that was
+            called.
+        as_given: whether real tensors are checked as they are, as those of a samples function. The
+            tensors of a list are templates: each case casts them and sets whether they require gradients.
         is_mark: whether this is a mark, and not a call of `check_op` or `customop_check`.
-        strict: whether `variants=` says that notes count as failures.
+        strict: whether notes count as failures, by `variants=`.
     """
 
     op: Op
@@ -75,7 +74,7 @@ class Declaration:
     strict: bool = False
 
     def mistake(self, message: str) -> MarkError:
-        """The error for a mistake in this mark or call, which says where it is."""
+        """The error for a mistake in this mark or call; the message says where it is."""
         if self.is_mark:
             return wrong_mark(message, self.where)
         return MarkError(f"{self.where}: {message}")
@@ -86,14 +85,14 @@ KEYWORDS = tuple(f.name for f in fields(Declaration) if f.name not in _NOT_GIVEN
 
 
 def declare(mark: pytest.Mark, where: str) -> Declaration:
-    """The declaration that a mark makes.
+    """Read a mark into a `Declaration`.
 
     Args:
         mark: from the wrapper or from `pytest.mark.customop_cases(...)`.
         where: file and line, and the name of what is marked.
 
     Raises:
-        MarkError: for a mark that cannot be meant.
+        MarkError: for an invalid mark.
     """
     try:
         return _declare(_keywords(mark), where)
@@ -102,13 +101,13 @@ def declare(mark: pytest.Mark, where: str) -> Declaration:
 
 
 def declare_call(keywords: Mapping[str, Any], where: str, *, as_given: bool = False) -> Declaration:
-    """The declaration of a call with the mark's keywords.
+    """Read a call with the mark's keywords into a `Declaration`.
 
     Args:
         as_given: as in `Declaration`.
 
     Raises:
-        MarkError: for arguments that cannot be meant.
+        MarkError: for invalid arguments.
     """
     try:
         return _declare(keywords, where, is_mark=False, as_given=as_given)

@@ -31,8 +31,8 @@ __all__ = ["ErrorSample", "GradOptions", "Sample", "TensorSpec", "tensor"]
 class TensorSpec:
     """A description of a tensor, made by `tensor()`; nothing is allocated.
 
-    Two descriptions are equal only if they are the same object: pytest compares parameters, and tensors
-    inside cannot be compared so.
+    Two descriptions are equal only if they are the same object: pytest compares parameters, and `==` of
+    the tensors inside is not a bool.
     """
 
     shape: tuple[int, ...]
@@ -47,7 +47,7 @@ class TensorSpec:
 
     @functools.cached_property
     def values_dtype(self) -> torch.dtype | None:
-        """The dtype that torch gives the listed values; None without any, and where it has none."""
+        """The dtype that torch gives the listed values; None without values, or if torch has none."""
         import torch
 
         try:
@@ -86,17 +86,17 @@ def tensor(
         low, high: the half-open range of the values, which `torch.testing.make_tensor` draws from a
             generator seeded by the case's id; None leaves the range to `make_tensor`.
         values: nested lists of numbers, a tensor or an array, in place of a shape and a range.
-            Without a `dtype`, whole numbers and booleans keep torch's own dtype for them; others take
-            the case's dtype.
+            Without a `dtype`, integers and booleans get torch's own dtype for them; others take the
+            case's dtype.
         fill: one number for every element, in place of a range.
         requires_grad: False keeps this tensor out of the cases with gradients; True puts it in even
             if the op mutates it; None leaves it to the case.
         layout: the memory layout of this tensor alone, in place of the case's.
-        strides: in elements, in place of a layout. Where a variant has other sizes for which they do not
-            do, its memory is dense with the dims in the same order.
+        strides: in elements, in place of a layout. If they do not fit the sizes of a variant, its memory
+            is dense with the dims in the same order.
 
     Raises:
-        TypeError: for a size, dtype or number that is none.
+        TypeError: for an invalid size, dtype or number.
         ValueError: for values of unequal rows, an empty range, an unknown layout, and for more than
             one of values, fill and a range.
     """
@@ -127,12 +127,12 @@ def _strides(strides: Any, shape: tuple[int, ...], layout: object) -> tuple[int,
     if layout is not None:
         raise ValueError("tensor(): layout and strides exclude each other")
     if not isinstance(strides, (list, tuple)) or len(strides) != len(shape):
-        raise ValueError(f"tensor(): strides is {strides!r}: give one number a dim, {len(shape)}")
+        raise ValueError(f"tensor(): strides is {strides!r}: give one number per dim, {len(shape)}")
     return _sizes(tuple(strides), "a stride")
 
 
 def _listed(values: Any, dtype: torch.dtype | None) -> tuple[Any, torch.dtype | None]:
-    """The values as lists; a tensor's dtype stays if it is one of whole numbers."""
+    """The values as lists; an integer or boolean tensor keeps its dtype."""
     if not hasattr(values, "tolist"):
         return values, dtype
     native: Any = getattr(values, "dtype", None)
@@ -149,7 +149,7 @@ def _sizes(shape: tuple[int | Sequence[int], ...], what: str = "a size") -> tupl
     sizes = tuple(flat)
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise TypeError(f"tensor(): {what} is a whole number of at least 0, not {size!r}")
+            raise TypeError(f"tensor(): {what} is an integer of at least 0, not {size!r}")
     return sizes
 
 
@@ -193,7 +193,7 @@ def _validate_numbers(low: Any, high: Any, fill: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SameAs:
-    """Stands for the tensor that an earlier argument is: one tensor as two arguments.
+    """Stands for the tensor of an earlier argument: one tensor passed as two arguments.
 
     Args:
         argument: the name of the earlier argument.
@@ -212,7 +212,7 @@ class Sample:
     Args:
         args: the positional arguments: `tensor()` descriptions, real tensors, and plain values.
         kwargs: the keyword arguments, likewise.
-        id: the name of the sample in test ids; None takes its position in the list.
+        id: the name of the sample in test ids; None: its position in the list.
     """
 
     args: Sequence[Any] = ()
@@ -230,7 +230,7 @@ class Sample:
         object.__setattr__(self, "kwargs", dict(self.kwargs))
 
     def leaves(self) -> Iterator[Any]:
-        """Every argument in order; of a list its elements."""
+        """Every argument in order; the elements of a list in its place."""
         for value in (*self.args, *self.kwargs.values()):
             if isinstance(value, (list, tuple)):
                 yield from value
@@ -252,7 +252,7 @@ class ErrorSample(Sample):
         args, kwargs, id: as in `Sample`; without an id, `error` and the position in the list.
         raises: the type of the exception, or a tuple of types.
         match: a regular expression that `re.search` finds in the message; None: any message.
-        data_dependent: whether only the values in the tensors are wrong. A fake kernel has no values,
+        data_dependent: whether only the values in the tensors are wrong. A fake kernel sees no values,
             and need not raise then.
     """
 

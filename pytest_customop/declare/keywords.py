@@ -1,6 +1,6 @@
-"""Read and validate the keywords of a mark, one function a keyword.
+"""Read and validate the keywords of a mark, with one function per keyword.
 
-Each takes what the author gave and returns it in one form; None stays None. Each raises `MarkError`.
+Each takes the author's value, returns it in a uniform form, and raises `MarkError` for a wrong one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def read_axes(value: Any, samples: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def _validate_axis(name: str, values: tuple[Any, ...]) -> None:
-    """Values of an axis stand in test ids, after its name."""
+    """Validate an axis: its name and its values are part of test ids."""
     if not name.isidentifier():
         raise MarkError(f"axes has {name!r}: give the name of an argument of the samples function")
     if not values:
@@ -125,7 +125,7 @@ def read_reference(value: Any, samples: Any) -> Callable[..., Any] | None:
 
 
 def read_variants(value: Any) -> tuple[tuple[str, ...] | Predicate, bool]:
-    """The kinds of variants, or the function of those that are not supported; and whether it is strict."""
+    """The kinds of variants, or the function for unsupported ones; and whether notes are failures."""
     if value is None or value is True:
         return KINDS, False
     if value is False:

@@ -1,4 +1,4 @@
-"""Known failures: what an author declares in the mark as wrong for now, with the reason."""
+"""Known failures: those that an author declares in the mark, with the reason why they stay for now."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ANY_VARIANT = "*"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Known:
-    """A failure that is known: an expected one, and not a failure of the run.
+    """A known failure. It is expected, and does not fail the run.
 
-    Every field but `reason` narrows what is meant; None leaves it open. A failure with another finding than
-    the one named is a failure of the run.
+    Every field except `reason` narrows down the failure; None leaves it open. A failure with another
+    finding than the one named fails the run.
 
     Args:
         reason: why it is left as it is: a link to an issue, or a sentence.
@@ -31,9 +31,9 @@ class Known:
         sample: the id of a sample, or its position in the list.
         variant: the step of a variant (`empty0`), or `"*"` for any; None: the sample itself.
         finding: the code of the finding.
-        strict: whether a case that passes fails the run, and the message says which entry to delete; None:
-            as pytest's ini key `xfail_strict` says, and without one yes.
-        run: False never runs the case: for what hangs or crashes.
+        strict: whether a case that passes fails the run; the message says which entry to delete. None:
+            the value of pytest's ini key `xfail_strict`, or True without one.
+        run: False: the case never runs. For cases that hang or crash.
     """
 
     reason: str
@@ -60,7 +60,7 @@ class Known:
 
     @property
     def dtype_name(self) -> str | None:
-        """The dtype as in test ids; None where it is left open."""
+        """The dtype's name as in test ids; None where it is left open."""
         return None if self.dtype is None else dtype_name(self.dtype)
 
 
@@ -68,7 +68,7 @@ def read_known(value: Any) -> tuple[Known, ...]:
     """The known failures of a mark.
 
     Raises:
-        MarkError: for what is not a list of `Known`, and for wrong fields of one.
+        MarkError: for anything but a list of `Known`, and for wrong fields.
     """
     if value is None:
         return ()

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 Layout = Literal[
     "contiguous", "transposed", "strided", "row_padded", "offset", "expanded", "channels_last"
 ]
-LAYOUTS: tuple[str, ...] = get_args(Layout)  # those that a mark can ask for
+LAYOUTS: tuple[str, ...] = get_args(Layout)  # the values of `layouts=`
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the elements of a tensor lie in a storage of their own; all numbers count elements."""
+    """Where the elements of a tensor lie in their own storage; all numbers count elements."""
 
     strides: list[int]
     offset: int
@@ -44,8 +44,8 @@ class MemoryLayout:
     Args:
         name: as in `layouts=`, in test ids and in tables.
         description: a phrase for messages that follows the tensor: "x transposed in memory".
-        strides: (shape, padding) -> strides, in elements; those of contiguous memory where the layout
-            is not defined for a shape.
+        strides: (shape, padding) -> strides, in elements; contiguous ones where the layout is not defined
+            for a shape.
         padded: whether the strides depend on the padding, which also follows the last row.
         offset: whether there is memory before the first element and after the last.
     """
@@ -57,14 +57,14 @@ class MemoryLayout:
     offset: bool = False
 
     def changes(self, shape: Sequence[int]) -> bool:
-        """Whether a contiguous tensor of this shape looks any different in this layout."""
+        """Whether a tensor of this shape in this layout differs from a contiguous one."""
         if 0 in shape:
             return False
         strides = zip(shape, self.strides(shape, 1), dense_strides(shape), strict=True)
         return self.offset or any(size > 1 and stride != dense for size, stride, dense in strides)
 
     def repeats(self, shape: Sequence[int]) -> bool:
-        """Whether several elements of a tensor of this shape are one element in memory."""
+        """Whether several elements of a tensor of this shape share one element in memory."""
         return any(
             size > 1 and not stride
             for size, stride in zip(shape, self.strides(shape, 1), strict=True)
@@ -79,8 +79,8 @@ class MemoryLayout:
             shape: without a 0.
             padding: the elements after a padded row.
             margin: the elements before and after the others, in a layout with an offset.
-            room: whether the storage holds at least as many elements as the shape: code that takes
-                an expanded tensor for a contiguous one then stays inside.
+            room: whether the storage has room for all elements of the shape: code that treats an
+                expanded tensor as a contiguous one then stays inside.
         """
         strides = self.strides(shape, padding)
         reach = zip(shape, strides, strict=True)
@@ -100,7 +100,7 @@ def dense_strides(shape: Sequence[int]) -> list[int]:
 
 
 def strides_in_order(shape: Sequence[int], order: Sequence[int]) -> list[int]:
-    """The strides of memory that is dense with its dims in this order, outermost first."""
+    """The strides of dense memory with its dims in this order, outermost first."""
     strides = [0] * len(shape)
     for dim, stride in zip(order, dense_strides([shape[dim] for dim in order]), strict=True):
         strides[dim] = stride
@@ -108,7 +108,7 @@ def strides_in_order(shape: Sequence[int], order: Sequence[int]) -> list[int]:
 
 
 def expanded_strides(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
-    """The strides of contiguous memory, and 0 for these dims."""
+    """The strides of contiguous memory, but 0 for these dims."""
     return [0 if dim in dims else stride for dim, stride in enumerate(dense_strides(shape))]
 
 
@@ -167,7 +167,7 @@ EXPANDED = MemoryLayout(
 )
 CHANNELS_LAST = MemoryLayout("channels_last", "in channels_last memory", _channels_last)
 
-# Phrases as `description`, for the bits with which torch delays a computation.
+# Phrases like `description`, for the bits with which torch delays a computation.
 CONJUGATED = "with the conjugate bit set"
 NEGATED = "with the negative bit set"
 
@@ -176,12 +176,12 @@ _BY_NAME = {layout.name: layout for layout in _ALL}
 
 
 def layout_named(name: str) -> MemoryLayout:
-    """The layout of `LAYOUTS` that has this name."""
+    """The layout of this name, one of `LAYOUTS`."""
     return _BY_NAME[name]
 
 
 def strided(dense: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """The values of a dense tensor at these strides, as far as `fitted_strides` says."""
+    """The values of a dense tensor at these strides, after `fitted_strides`."""
     shape = tuple(dense.shape)
     fitted = fitted_strides(shape, strides)
     if 0 in shape or fitted == dense_strides(shape):
@@ -193,11 +193,10 @@ def strided(dense: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
 def lay_out(dense: torch.Tensor, layout: str) -> torch.Tensor:
     """The values of a dense tensor in the layout of this name.
 
-    Where the layout makes a difference the tensor has a storage of its own: `transposed` has the
-    last two dims swapped in memory, `strided` uses every second element, `row_padded` has a gap after
-    each row, `offset` starts inside its storage, `expanded` repeats the first slice of dim 0 with
-    stride 0 (so its values change), `channels_last` is torch's memory format. Elsewhere the tensor
-    itself comes back.
+    Where the layout makes a difference, the result has its own storage: `transposed` has the last two
+    dims swapped in memory, `strided` uses every second element, `row_padded` has a gap after each row,
+    `offset` starts inside its storage, `expanded` repeats the first slice of dim 0 with stride 0 (so its
+    values change), `channels_last` is torch's memory format. Otherwise the tensor itself is returned.
     """
     shape = tuple(dense.shape)
     if not layout_named(layout).changes(shape):

@@ -1,6 +1,6 @@
 """The name of the mark, and which functions and classes carry it.
 
-Every pytest session loads this module, so that it imports next to nothing.
+Every pytest session loads this module, so it imports as little as possible.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 NAME = "customop_cases"
-# Keywords of the mark that the decorator adds where it is called wrongly: its positional arguments,
-# and that it was not called at all.
+# Keywords that the decorator adds to the mark where it is used wrongly: its positional arguments, and
+# whether it was not called at all.
 POSITIONAL = "_positional"
 NOT_CALLED = "_not_called"
 
 
 def marks_of(obj: object) -> list[pytest.Mark]:
-    """The customop marks on a function or class itself, those of base classes included."""
+    """The customop marks on a function or class itself, including those of base classes."""
     if isinstance(obj, type):
         stores = [vars(base).get("pytestmark", ()) for base in obj.__mro__]
     elif isinstance(obj, (types.FunctionType, staticmethod, classmethod)):
@@ -38,7 +38,7 @@ def marks_of(obj: object) -> list[pytest.Mark]:
 def carries_mark(collector: Any, obj: object) -> bool:
     """Whether the mark is on an object that pytest collects, on something in it, or on its module.
 
-    Also true for the mark itself, which stands in the place of a function that it was not called for.
+    Also true for the mark itself, which is collected where the decorator was not applied to a function.
     """
     if any(mark.name == NAME for mark in collector.own_markers):
         return True
@@ -48,8 +48,8 @@ def carries_mark(collector: Any, obj: object) -> bool:
 
 
 def names_mark(path: Path) -> bool:
-    """Whether the name of the mark stands in a file."""
+    """Whether a file contains the name of the mark."""
     try:
         return NAME.encode() in path.read_bytes()
-    except OSError:  # pytest says it better
+    except OSError:  # pytest reports it better
         return False

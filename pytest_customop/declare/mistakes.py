@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class MarkError(Exception):
-    """A mark or a call that cannot be meant; the message says where it is and what is allowed."""
+    """An invalid mark or call; the message says where it is and what is allowed."""
 
 
 def wrong_mark(message: str, where: str) -> MarkError:
@@ -24,7 +24,7 @@ def wrong_mark(message: str, where: str) -> MarkError:
 
 
 def raised_at_call(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a `MarkError` leave the function without the frames inside, which are not its caller's."""
+    """Let a `MarkError` leave the function without the frames inside of it, which are not the caller's."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:

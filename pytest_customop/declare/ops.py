@@ -1,4 +1,4 @@
-"""The op of a mark: what an author names, resolved to one overload with its schema."""
+"""Resolve the op that an author names to one overload with its schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .inputs import Sample, TensorSpec
 
 
 class OpError(Exception):
-    """What is named as the op is none, or its arguments do not fit; the message says why."""
+    """There is no such op, or its arguments do not fit; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class Op:
     """One overload of one op.
 
     Args:
-        overload: as the dispatcher knows it.
-        name: `namespace::name`, and `.overload` where that is not `default`.
+        overload: the dispatcher's overload.
+        name: `namespace::name`, followed by `.overload` unless that is `default`.
     """
 
     overload: OpOverload
@@ -115,7 +115,7 @@ class Op:
         return [argument for argument in self.arguments if not argument.kwarg_only]
 
     def validate_arguments(self, sample: Sample) -> None:
-        """Hold a sample's arguments against the schema, without calling the op.
+        """Check a sample's arguments against the schema, without calling the op.
 
         Raises:
             OpError: for arguments that do not fit.
@@ -154,7 +154,7 @@ def resolve(op: Any) -> Op:
             or a callable without arguments that returns one of these.
 
     Raises:
-        OpError: if there is no such op, or several overloads and none is `default`.
+        OpError: if there is no such op, or it has several overloads and none is `default`.
     """
     if isinstance(op, Op):
         return op
@@ -286,5 +286,5 @@ def _article(kind: str) -> str:
 
 
 def is_authors(func: Any) -> bool:
-    """Whether something that was called is an op of an author: not of torch, not of this package."""
+    """Whether a called object is an author's op: not torch's, not this package's."""
     return isinstance(func, OpOverload) and func.namespace not in NOT_AUTHORS

@@ -1,4 +1,4 @@
-"""Read the samples of a mark: give each an id, and hold its arguments against the op's schema."""
+"""Read the samples of a mark: give each an id, and check its arguments against the op's schema."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def read_samples(values: Iterable[Any], op: Op, origin: str = "samples") -> tupl
     """The samples of a list or generator, with their ids.
 
     Args:
-        origin: what they are called in messages.
+        origin: their name in messages.
 
     Raises:
-        MarkError: for no sample, for one that is not a tuple, for two equal ones, and for what a generator
+        MarkError: for no sample, for one that is not a tuple, for two equal ones, and if a generator
             raises.
         OpError: for arguments that do not fit the schema.
     """
@@ -51,10 +51,10 @@ def read_errors(
     """The error samples of a mark, with their ids.
 
     Args:
-        samples: of the same mark. Error samples have other ids.
+        samples: of the same mark. The ids of error samples must differ from theirs.
 
     Raises:
-        MarkError: for one that is no `ErrorSample`, and for wrong fields of one.
+        MarkError: for one that is not an `ErrorSample`, and for wrong fields.
         OpError: for arguments that do not fit the schema.
     """
     if isinstance(value, ErrorSample):
@@ -138,14 +138,14 @@ def _validate_distinct(samples: Sequence[Sample], origin: str) -> None:
 
 
 def _identity(value: Any) -> str:
-    """A text that is equal for equal descriptions, and for a tensor and itself."""
+    """A text that is equal for equal descriptions, and for the same tensor."""
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_identity, value))}]"
     return repr(value) if not hasattr(value, "untyped_storage") else f"tensor at {id(value)}"
 
 
 def shortened(value: Any) -> str:
-    """A value as it was written, cut after 60 characters; a tensor by its shape."""
+    """The repr of a value, cut after 60 characters; a tensor by its shape."""
     if hasattr(value, "untyped_storage"):
         return f"a tensor of shape {tuple(value.shape)}"
     text = repr(value)
@@ -156,10 +156,10 @@ def read_id(value: Any, keyword: str = "id") -> str | None:
     """Validate a part of a test id; None stays None.
 
     Args:
-        keyword: what it is called in messages.
+        keyword: its name in messages.
 
     Raises:
-        MarkError: for what is no word, and for `~` and `::`, which separate parts of an id.
+        MarkError: for anything but a word, and for `~` and `::`, which separate parts of an id.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Variants of samples: the kinds of them, the step to one, and the changed sample."""
+"""Variants of samples: their kinds, the step to a variant, and the changed sample."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ KINDS = (
     "alias",
 )
 LARGE = ("large", "long")  # the kinds that have many more elements than their sample
-# The word by which a mark or a session asks for notes to count as failures.
+# The word with which a mark or a session makes notes count as failures.
 STRICT = "strict"
 # Stands between a sample's id and the step: `wide~empty0`.
 SEPARATOR = "~"
 # Stands between the steps of a variant with several, and between what they change: `up.true+odd`.
 JOINT = "+"
-# The code of the skip where the op rejects a variant.
+# The code of the skip if the op rejects a variant.
 REJECTED = "rejected"
 
 
@@ -42,14 +42,14 @@ class Step(NamedTuple):
         name: the step in a test id: `empty0`, `x.transposed`.
         description: what was changed, for a message.
         changes: argument path -> the new value.
-        rank: small for a step that is likely to find something. From 10 on, a step belongs to the full
-            set of variants only.
+        rank: small for a step that is likely to find something. From 10 on, a step belongs only to the
+            full set of variants.
         reads_beyond: whether a kernel that does not check its arguments could read or write outside
             of their memory.
         dropped: the arguments that are left to their defaults.
-        beyond: why the change leaves what the sample shows, as `equal sizes made different`; None for
-            one that stays within. A finding on a variant beyond the sample is a note.
-        aspect: what it changes (see `Variant`), where its kind does not tell.
+        beyond: why the change leaves what the sample shows, such as `equal sizes made different`; None if
+            it stays within. A finding on a variant beyond the sample is a note.
+        aspect: what it changes (see `Variant`); None if its kind says so.
     """
 
     name: str
@@ -70,13 +70,13 @@ class Variant:
         kind: one of `KINDS`.
         step: the name of the step, as in the id.
         description: what was changed.
-        sample: the changed sample; its id is that of the sample, `~`, and the step.
+        sample: the changed sample; its id is the original id, `~`, and the step.
         reads_beyond: whether a kernel that does not check its arguments could read outside of them.
         likely: whether the quick set may contain it.
-        beyond: why it leaves what the sample shows; None for one that stays within.
-        aspect: what differs from the sample: the kind, `dims` if the number of dims does, or the names of
-            the changed arguments of a variant of the kind `arguments`; of one of the kind `pairs` all of
-            these, with `+` between them. Findings that differ in it have different causes.
+        beyond: why it leaves what the sample shows; None if it stays within.
+        aspect: what differs from the sample: the kind; `dims` if the number of dims differs; for the kind
+            `arguments`, the names of the changed arguments; for `pairs`, all of these, joined by `+`.
+            Findings with different aspects have different causes.
     """
 
     kind: str

@@ -1,6 +1,6 @@
-"""What a check reports: a finding with its explanation, or the reason for a skip.
+"""The results of a check: a finding with its explanation, or the reason for a skip.
 
-Explanations of codes that belong to one family of checks stand in that family's folder.
+The explanations of one family's findings are in that family's folder.
 """
 
 from __future__ import annotations

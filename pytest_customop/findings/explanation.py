@@ -16,7 +16,7 @@ class Explanation:
         before, after: a few lines of Python with the defect, and the same lines corrected.
         docs: addresses of the torch documentation to read.
         follows: the codes of defects that cause this one, or `family.*` for all codes of a family.
-            Where one of them is found on the same case, this finding takes one line of the report.
+            If one of them is found on the same case, the report shortens this finding to one line.
     """
 
     meaning: str

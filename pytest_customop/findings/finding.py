@@ -1,4 +1,4 @@
-"""What a check raises: a finding, or the reason why it did not judge."""
+"""The exceptions of a check: a finding, or the reason why it did not judge."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ TORCH_LIMIT = "torch-limit"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a failed check reports.
+    """The report of a failed check.
 
     Args:
-        code: of the kind of defect, in kebab-case; `Explanation` explains it.
+        code: the kind of defect, in kebab-case; an `Explanation` explains it.
         message: one line: which output, argument or size, and what is wrong with it.
-        evidence: the lines that show it: a table, the first differing element, a shortened traceback.
+        evidence: lines that show the defect: a table, the first differing element, a short traceback.
         fix: what to change; None takes the fix of the finding's explanation.
-        repro: the lines of a script that show it by plain torch calls, where those of the check do
-            not (see `Check.repro`).
-        case: the case on which those lines show it, where that is another than the one checked.
-        note: why the finding is not a failure: `REFUSED_ON_PURPOSE`, which counts on variants only, or
-            `WITHIN_ROUNDING`, `NOT_ASKED` or `TORCH_LIMIT`; None for one that fails.
-        picture: of values that differ, as `cases.picture.picture_of` makes it.
-        shown: on what it shows, where that is not the op on the case's own arguments: other sizes, a
-            layout, an op that the backward calls.
-        rejects_others: whether the op rejects arguments like those of a variant beyond the sample on
-            purpose. Then it should reject these too, and the finding is a failure.
+        repro: the lines of a script that show the defect with plain torch calls, if the check's own
+            lines (`Check.repro`) do not.
+        case: the case on which those lines show it, if that is not the case that was checked.
+        note: why the finding is not a failure: `WITHIN_ROUNDING`, `NOT_ASKED`, `TORCH_LIMIT`, or
+            `REFUSED_ON_PURPOSE`, which counts on variants only. None for a failure.
+        picture: a picture of the values that differ, made by `cases.picture.picture_of`.
+        shown: where the defect shows, if not in the op on the case's own arguments: at other sizes, in
+            a layout, in an op that the backward calls.
+        rejects_others: whether the op rejects similar arguments on purpose. It should then reject those
+            of this case too, so the finding is a failure although the case is beyond the sample.
     """
 
     code: str
@@ -61,8 +61,8 @@ class CheckSkipped(Exception):
     Args:
         code: the kind of reason, in kebab-case (`no-second-size`, `checker-limit`).
         reason: one or two sentences: why, and the way out if there is one.
-        unjudged: True where the author could believe that the property was checked; such skips are
-            listed one by one under the summary.
+        unjudged: True if the author could believe that the property was checked. Such skips are listed
+            one by one under the summary.
     """
 
     def __init__(self, code: str, reason: str, *, unjudged: bool = True) -> None:

@@ -37,13 +37,13 @@ def test_my_op(): ...
             "memory with an argument or with another output."
         ),
         why=(
-            "The schema promises fresh outputs. torch.library.custom_op looks at every call, and "
+            "The schema promises fresh outputs. torch.library.custom_op checks every call, and "
             "raises after the kernel has run."
         ),
         fix=(
             "Return a copy where the kernel has nothing to do: return x.clone(). Allocate each output "
-            "by itself; of parts of one buffer, return [part.clone() for part in parts]. An op that is "
-            "meant to change its argument declares that, and returns nothing: mutates_args={'x'}."
+            "separately, or copy the parts of a common buffer: [part.clone() for part in parts]. If the "
+            "op is meant to change its argument, declare mutates_args={'x'} and return nothing."
         ),
         before="""
 @torch.library.custom_op("mylib::dense", mutates_args=())
@@ -60,11 +60,11 @@ def dense(x: Tensor) -> Tensor:
     "crash": Explanation(
         meaning=(
             "The process that ran the op ended: by a signal (SIGSEGV, SIGABRT, ...), by a "
-            "call of exit, or because it took more memory than there is."
+            "call of exit, or because it ran out of memory."
         ),
         why=(
             "Python cannot catch it: training ends without a checkpoint, and a server drops "
-            "every other request. Where the op reads or writes outside its memory without "
+            "every other request. If the op reads or writes outside its memory without "
             "crashing, results are wrong."
         ),
         fix=(
@@ -85,8 +85,8 @@ lib.scale(x.data_ptr(), out.data_ptr(), x.numel())
         docs=(doc_links.CUSTOM_OP,),
     ),
     "hang": Explanation(
-        meaning="The op, or a check of it, did not end in the time that --customop-timeout allows.",
-        why="A job that hangs occupies its machine until somebody looks.",
+        meaning="The op, or a check of it, did not finish within --customop-timeout.",
+        why="A job that hangs occupies its machine until someone notices.",
         fix=(
             "The stack above shows where it was. Look for a loop whose end depends on values "
             "(NaN, zero, an empty tensor), a lock that is taken twice, or a wait for a "

@@ -1,4 +1,4 @@
-"""Findings of the audit of a scan: what the schema and the registrations of an op show by themselves."""
+"""Findings of a scan's audit, which reads only the schema and the registrations of an op."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from .explanation import Explanation
 FINDINGS = {
     "inplace-undeclared": Explanation(
         meaning=(
-            "The name of the op ends in an underscore, which says that it writes to an argument, and its "
-            "schema says that it writes to none."
+            "The op's name ends in an underscore, the mark of an in-place op, but its schema declares "
+            "no write to an argument."
         ),
         why=(
-            "Readers take the call for one in place. If it is one, compilers may move or remove it, "
-            "because the schema hides the write; if it is none, the result is easily dropped."
+            "Readers expect an in-place call. If the op does write, compilers may move or remove the "
+            "call, because the schema hides the write. If not, callers may drop the result."
         ),
         fix=(
-            "Declare what is written to (mutates_args={'x'}, or Tensor(a!) in the schema) and return "
-            "nothing, or leave the underscore out of the name."
+            "Declare the argument that is written to (mutates_args={'x'}, or Tensor(a!) in the schema) "
+            "and return nothing, or remove the underscore from the name."
         ),
         before="""
 lib.define("clamp_(Tensor x, float limit) -> Tensor")
@@ -28,10 +28,10 @@ lib.define("clamp_(Tensor(a!) x, float limit) -> ()")
         docs=(doc_links.CUSTOM_OP, doc_links.LIBRARY),
     ),
     "formula-unused": Explanation(
-        meaning="The op has an autograd formula, and no output that could require gradients.",
-        why="The formula never runs: no tensor comes out of the op, so that no gradient comes back.",
+        meaning="The op has an autograd formula, but no output that could require gradients.",
+        why="The formula never runs: the op returns no tensor, so no gradient flows back.",
         fix=(
-            "Remove the formula, or return the tensor that gradients are meant to flow through. An "
+            "Remove the formula, or return the tensor through which gradients should flow. An "
             "output that is a Python number has no gradient."
         ),
         before="""
@@ -51,11 +51,11 @@ norm.register_autograd(backward)
     "fake-unused": Explanation(
         meaning="An op that is made of other ops (CompositeImplicitAutograd) has a fake kernel too.",
         why=(
-            "Compilers see the ops it is made of, so the fake kernel is never needed. Where torch "
-            "does call it, on meta tensors, it can only disagree with them."
+            "Compilers see the ops it is made of, so the fake kernel is never needed. On meta tensors "
+            "torch does call it, and it can only disagree with those ops."
         ),
         fix=(
-            "Remove the fake kernel. If compilers are to see one op, register the kernel as "
+            "Remove the fake kernel. If compilers should see one op, register the kernel as "
             "CompositeExplicitAutograd, or for CPU and CUDA, and keep the fake kernel."
         ),
         before="""
@@ -69,7 +69,7 @@ lib.impl("scale", scale, "CompositeImplicitAutograd")
     ),
     "overloads-differ": Explanation(
         meaning="Some overloads of an op have a kernel for one type of device, and others for another.",
-        why="A call that works on one device raises on the other, for one overload and not the next.",
+        why="A call that works on one device raises on another, depending on the overload.",
         fix="Register kernels for the same overloads on each device.",
         before="""
 lib.impl("scale", scale_cpu, "CPU")

@@ -1,4 +1,4 @@
-"""Generated inputs: drawn by Hypothesis from the samples of a mark, tried, and made small.
+"""Generated inputs: drawn by Hypothesis from the samples of a mark, tried, and shrunk.
 
-Nothing here is imported unless a session or a test asks for it: Hypothesis is an optional dependency.
+Nothing here is imported unless a session or a test needs it: Hypothesis is an optional dependency.
 """

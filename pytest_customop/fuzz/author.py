@@ -70,7 +70,7 @@ def samples(
     within: bool = True,
     accepted: bool = True,
 ) -> st.SearchStrategy[Call]:
-    """A strategy of whole argument lists of an op, like some samples of it.
+    """A strategy for argument lists of an op that are similar to some samples.
 
     Sizes that are equal in a sample stay equal, values stay in its range, and other arguments change as
     in the variants of a sample.
@@ -78,15 +78,15 @@ def samples(
     Args:
         op: as in `customop_cases`.
         like: samples of the op, as in `customop_cases`.
-        dtype: of tensors that are described without one; None takes torch's default dtype.
+        dtype: the dtype of tensors that are described without one; None: torch's default dtype.
         requires_grad: whether the tensors that can require gradients do.
-        kinds: what may change, by the names of the kinds of variants.
+        kinds: the kinds of variants that may be applied, by name.
         within: whether arguments beyond what the samples show are left out.
-        accepted: whether arguments that the op rejects are left out. The op is called once then.
+        accepted: whether arguments that the op rejects are left out. To find out, the op is called once.
 
     Raises:
-        MarkError: for samples that are none.
-        OpError: for what is not an op, and for arguments that do not fit its schema.
+        MarkError: for invalid samples.
+        OpError: if `op` is not an op, or if arguments do not fit its schema.
         ValueError: for an unknown kind.
     """
     for kind in kinds:
@@ -130,21 +130,21 @@ def tensors(
     layouts: Sequence[Layout] = ("contiguous",),
     requires_grad: bool = False,
 ) -> st.SearchStrategy[torch.Tensor]:
-    """A strategy of tensors.
+    """A strategy for tensors.
 
     Args:
-        shape: the sizes: numbers, or strategies of numbers. Sizes of several tensors stay equal if they
+        shape: the sizes: integers, or strategies for integers. Sizes of several tensors stay equal if they
             are one `hypothesis.strategies.shared(...)`.
-        dtype: of the tensors.
+        dtype: the dtype of the tensors.
         low, high: the half-open range of the values, as of `pytest_customop.tensor`.
         layouts: the memory layouts to draw from.
         requires_grad: whether they require gradients.
 
     Raises:
-        TypeError: for a size or a dtype that is none.
+        TypeError: for an invalid size or dtype.
         ValueError: for an empty range, and for an unknown layout.
     """
-    tensor(dtype=dtype, low=low, high=high)  # the errors of a wrong range
+    tensor(dtype=dtype, low=low, high=high)  # raises for a wrong range
     for layout in layouts:
         if layout not in LAYOUTS:
             raise ValueError(unknown("layout", str(layout), LAYOUTS))

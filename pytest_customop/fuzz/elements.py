@@ -16,20 +16,20 @@ from ..plan.variants.sample_view import SampleView, TensorArgument
 from ..plan.variants.values import counts_sizes, range_of, why_beyond
 
 _MOST = 2**10  # elements of a larger tensor are drawn by a seed
-_NUMBERS = 8  # the most different ones; they are repeated until the tensor is full
+_NUMBERS = 8  # the most distinct numbers; they are repeated until the tensor is full
 _LARGEST = 30.0  # its square is finite in float16, and so is the sum of a few such
-_WHOLE = 8  # whole numbers up to it are drawn often
+_WHOLE = 8  # integers up to this are drawn often
 _SPECIAL = (float("nan"), float("inf"), float("-inf"))
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 def element_steps(draw: Draw, view: SampleView, kind: str) -> Step | None:
-    """The step to other elements of one tensor; None where the sample has none to draw.
+    """The step to other elements of one tensor; None if the sample has no such tensor.
 
     Args:
         kind: `values`, of floating-point tensors; `special`, with elements that are not finite;
-            `positions`, of whole numbers and booleans.
+            `positions`, of integers and booleans.
     """
     able = [argument for argument in view.tensors if _is_drawable(argument, kind)]
     if not able:
@@ -45,7 +45,7 @@ def element_steps(draw: Draw, view: SampleView, kind: str) -> Step | None:
 
 
 def with_elements(draw: Draw, argument: TensorArgument, kind: str) -> TensorSpec | None:
-    """The description of a tensor with a few numbers, repeated; None where there are none to draw.
+    """The description of a tensor with a few numbers, repeated; None if it cannot be drawn.
 
     Args:
         kind: as in `element_steps`.
@@ -72,7 +72,7 @@ def _few(values: Any) -> str:
 
 
 def _nested(numbers: Sequence[Any], shape: Sequence[int]) -> Any:
-    """A flat list as nested ones of a shape."""
+    """A flat list as nested lists of a shape."""
     if not shape:
         return numbers[0]
     if len(shape) == 1:
@@ -102,7 +102,7 @@ def _numbers(argument: TensorArgument, kind: str) -> st.SearchStrategy[Any]:
     top = high if isfinite(high) else max(_LARGEST, low + 2 * _LARGEST)
     finite = st.floats(bottom, top, exclude_max=open_end)
     whole = [float(number) for number in range(-_WHOLE, _WHOLE + 1) if low <= number < high]
-    # Few digits: what rounds in one dtype and not in another would hide the rest.
+    # Few digits: values that are rounded in one dtype and not in another would hide other findings.
     drawn = [finite.map(lambda number: _coarse(number, bottom, top, argument.dtype))]
     if whole:
         drawn.insert(
@@ -112,7 +112,7 @@ def _numbers(argument: TensorArgument, kind: str) -> st.SearchStrategy[Any]:
 
 
 def _coarse(number: float, low: float, high: float, dtype: torch.dtype) -> float:
-    """The nearest multiple of 1/8 if it is in the range, or else what is in it in the dtype too."""
+    """The nearest multiple of 1/8 if it is in the range; else a number that is in it in the dtype too."""
     rounded = round(8 * number) / 8
     if low <= rounded < high:
         return rounded

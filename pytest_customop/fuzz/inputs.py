@@ -1,7 +1,6 @@
-"""Draw whole argument lists of an op: templates of other sizes, with a few steps of variants on top.
+"""Draw argument lists of an op: templates with other sizes, and a few steps of variants on top.
 
-What is derived from a template, and whether it leaves what the template shows, is what the variants of
-a sample are made by: `plan/variants`.
+The steps, and the rules for what goes beyond a template, are those of variants: `plan/variants`.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ from .elements import element_steps
 
 _STEPS = 3  # the most steps that are taken after sizes and numbers are drawn
 _MOSTLY = st.sampled_from((True, True, True, False))
-# Of some kinds one step at most: the next one would take its values, or its dtypes, for the author's.
+# At most one step of these kinds: a second one would treat values or dtypes of the first as the author's.
 _ONCE = (("values", "magnitudes", "special"), ("positions",), ("dtype", "complex"))
 _SMALL = 16
 _POWERS = (16, 32, 64, 128, 256, 512, 1024)
 _AROUND = tuple(power + by for power in _POWERS for by in (0, -1, 1))
 _ELEMENTS = 2**13  # of all tensors of an input, unless the template has more
-SALTS = 2**16 - 1  # values are drawn in so many ways
+SALTS = 2**16 - 1  # the largest salt; each salt draws other values
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What may be changed in a template.
+    """The allowed changes of a template.
 
     Args:
         kinds: the kinds of steps, of `KINDS`.
         within: whether inputs beyond what the template shows are left out.
-        declared_dtypes: whether it is said which dtypes the op supports.
-        unsupported: why the op does not support a step, as the function in a mark's `variants=`; None:
-            whatever it accepts.
+        declared_dtypes: whether the mark declares which dtypes the op supports.
+        unsupported: returns why the op does not support a step, like the function in a mark's
+            `variants=`. None: the op supports everything that it accepts.
     """
 
     kinds: frozenset[str] = frozenset(KINDS)
@@ -61,9 +60,9 @@ class Generated:
 
     Args:
         template: the position of the template that it is derived from.
-        variant: the template as it was changed.
-        salt: what other values are drawn by, at the same sizes.
-        changed: whether it is another input than the template.
+        variant: the changed template.
+        salt: selects other values for the same sizes.
+        changed: whether it differs from the template.
     """
 
     template: int
@@ -74,7 +73,7 @@ class Generated:
 
 @st.composite
 def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generated:
-    """Inputs like those of some templates; the smaller and the less changed come first.
+    """Inputs similar to some templates; smaller and less changed ones come first.
 
     Args:
         templates: samples of one op.
@@ -96,7 +95,7 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
     if "values" in kinds and draw(st.booleans()):
         changing.take("values", element_steps(draw, changing.view, "values"))
         kinds = [kind for kind in kinds if kind not in _ONCE[0]]
-    # A flag before each step, and not their number, lets Hypothesis leave one out.
+    # A flag before each step, instead of a number of steps, lets Hypothesis leave out any step.
     for _ in range(_STEPS):
         if not kinds or not draw(st.booleans()):
             break
@@ -109,7 +108,7 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
 
 
 class _Changing:
-    """A template while steps are taken from it: `view` is what it has become."""
+    """A template to which steps are applied: `view` is its current state."""
 
     def __init__(
         self, draw: Draw, template: SampleView, rules: Rules, samples: Sequence[Sample]
@@ -160,7 +159,7 @@ class _Changing:
             self.take(kind, draw(st.sampled_from(steps)))
 
     def take_numbers(self) -> None:
-        """Take other numbers in place of some, alone or in lists."""
+        """Replace some numbers, alone or in lists."""
         for argument in self._template.op.arguments:
             name = argument.name
             value = self.view.value_of(argument)
@@ -168,7 +167,7 @@ class _Changing:
                 self.take("arguments", _other(self._draw, self.view, name, value))
 
     def sizes(self) -> Step | None:
-        """Other sizes: those that are equal in the template change together."""
+        """Other sizes. Sizes that are equal in the template change together."""
         view = self.view
         groups = [group for group in by_size(free_places(view)) if group[0].size > 1]
         limit = max(_ELEMENTS, _elements(view, {}))
@@ -193,8 +192,8 @@ class _Changing:
 def _sizes_like(size: int) -> st.SearchStrategy[int]:
     """Sizes in order: small ones, those around powers of two, multiples of the template's.
 
-    The template's own is there many times, so that half of the sizes stay. It is one draw and no second one
-    that says whether it counts: then Hypothesis finds the smallest size from any other.
+    The template's own size is repeated, so that half of the sizes stay. A single draw decides, without a
+    second one for whether the size changes: so Hypothesis can shrink any size to the smallest.
     """
     others = {*range(_SMALL), *_AROUND, 2 * size, 3 * size} - {size}
     return st.sampled_from(sorted([*others, *[size] * len(others)]))
@@ -216,7 +215,7 @@ def _elements(view: SampleView, sizes: dict[tuple[str, int], int]) -> int:
 
 
 def _other(draw: Draw, view: SampleView, name: str, value: Any) -> Step | None:
-    """Any other number in place of one, or of one in a list."""
+    """The step to another number, in place of the value or of one element of a list."""
     if isinstance(value, (list, tuple)):
         at = draw(st.integers(0, len(value) - 1))
         number = draw(_whole(value[at]))

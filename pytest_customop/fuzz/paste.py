@@ -1,4 +1,4 @@
-"""A case as the sample that an author adds to the mark."""
+"""Write a case as the sample that an author adds to the mark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..harvest.source import sample_source
 from ..run.results import CheckResult
 
 _LISTED = 64  # the most values of a tensor that are written out
-# Decimal digits that tell all numbers of a dtype apart; those of float64 are what Python prints.
+# Decimal digits that distinguish all numbers of a dtype. For float64, Python prints enough.
 _DIGITS = {torch.float32: 9, torch.float16: 5, torch.bfloat16: 4}
 
 
@@ -45,8 +45,8 @@ def as_sample(case: Case, *, listed: bool, name: str = "fuzz") -> str:
     """The source of the sample.
 
     Args:
-        listed: whether the values that were drawn are written out, for a defect that depends on them.
-            Those of larger tensors are not.
+        listed: whether drawn values are written out, for a defect that depends on them. Values of larger
+            tensors are not written out.
         name: the id of the sample.
     """
     with preserved_state():
@@ -75,7 +75,7 @@ def _made(tensor: torch.Tensor) -> str:
 
 
 def _described(value: Any, name: str, tensors: dict[str, torch.Tensor], listed: bool) -> Any:
-    """A value of the sample as one that can be written."""
+    """A value of the sample in a form that can be written."""
     if isinstance(value, (list, tuple)):
         return [_described(item, f"{name}[{at}]", tensors, listed) for at, item in enumerate(value)]
     if isinstance(value, SameAs):
@@ -92,7 +92,7 @@ def _described(value: Any, name: str, tensors: dict[str, torch.Tensor], listed: 
 
 
 def _values(spec: TensorSpec, values: torch.Tensor) -> TensorSpec:
-    """The description by the values of a tensor, if these are few."""
+    """The description with the values of a tensor, if there are few."""
     if values.numel() == 0 or not is_plain(values):
         whole = not is_differentiable(values.dtype)
         return replace(spec, values=None, dtype=values.dtype if whole else spec.dtype)
@@ -116,7 +116,7 @@ def _shortest(values: Any, dtype: torch.dtype) -> Any:
 
 
 def _ranged(spec: TensorSpec, values: torch.Tensor) -> TensorSpec:
-    """Many values by their range."""
+    """The description of many values by their range."""
     if values.dtype.is_complex or values.dtype == torch.bool:
         return replace(spec, values=None, dtype=spec.dtype or values.dtype)
     low, high = values.min().item(), values.max().item()

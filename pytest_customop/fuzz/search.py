@@ -1,4 +1,4 @@
-"""Try generated inputs with a check, and make those that fail small."""
+"""Run a check on generated inputs, and shrink those that fail."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ..run.results import CheckResult
 from .inputs import Generated, Rules, inputs
 from .paste import with_sample
 
-_DEFECTS = 3  # of one check; what is found after them is left for the next run
-_UNJUDGED = 20  # inputs that the check could not judge, and no other: it is not for this op
+_DEFECTS = 3  # the most of one check; further ones are left for the next run
+_UNJUDGED = 20  # if the check could judge none of this many inputs, it does not apply to the op
 _SHRINKING = 20.0  # seconds of the processor
 _NOT_SHRUNK = ("hang", "crash")  # each further try would take as long
-_UNFIT = (REJECTED, "unfit-variant", "costly")  # skips of inputs that are none
+_UNFIT = (REJECTED, "unfit-variant", "costly")  # skips of inputs that do not count
 _PHASES = (hypothesis.Phase.reuse, hypothesis.Phase.generate, hypothesis.Phase.shrink)
 
 Run = Callable[[Case], CheckResult]
@@ -34,14 +34,14 @@ Run = Callable[[Case], CheckResult]
 
 @dataclass
 class Found:
-    """What a check reports on the inputs of one item.
+    """The reports of a check on the inputs of one item.
 
     Args:
         failures: the smallest input of each defect.
-        notes: the first of each note.
+        notes: the first input of each note.
         skips: how often each reason kept the check from judging an input, with the last such result.
-        accepted: how many inputs the op took, those tried while shrinking included.
-        rejected: how many it did not take.
+        accepted: how many inputs the op accepted, including those tried while shrinking.
+        rejected: how many inputs were rejected, unfit or too costly.
     """
 
     failures: list[CheckResult] = field(default_factory=list)
@@ -52,11 +52,11 @@ class Found:
 
 
 class _Fails(Exception):
-    """Tells Hypothesis that the check fails on an input."""
+    """Raised inside Hypothesis if the check fails on an input."""
 
 
 class _Stop(BaseException):
-    """Ends a search at once. It is no Exception, so that Hypothesis takes it for no failure."""
+    """Ends a search at once. It is not an Exception, so that Hypothesis does not treat it as a failure."""
 
 
 def search(
@@ -67,11 +67,11 @@ def search(
 ) -> Found:
     """Run a check on generated inputs, and shrink those on which it fails.
 
-    Random streams and global settings are as before afterwards.
+    Random streams and global settings are restored afterwards.
 
     Args:
         run: runs the check on a case.
-        examples: a folder for the inputs that failed, which come first the next time; None: none is kept.
+        examples: a folder for failing inputs, which are tried first the next time; None: none is kept.
         on_input: called with each input before the check runs on it.
     """
     searching = _Search(plan, run, on_input or (lambda generated: None))
@@ -106,7 +106,7 @@ class _Search:
         """Search for one more defect; returns whether there is one.
 
         Args:
-            number: of those that were found so far.
+            number: how many were found so far.
         """
         self._smallest = None
         left = self._plan.count - self.found.accepted if number else self._plan.count
@@ -194,7 +194,7 @@ class _Search:
         """The result with the input as a line to paste into the mark.
 
         Args:
-            redraw: whether values may be left out on which the defect does not depend.
+            redraw: whether values are left out if the defect does not depend on them.
         """
         code = _code(result)
         others = [generated.salt + by for by in (1, 2)] if redraw else []
@@ -207,7 +207,7 @@ class _Search:
 
 
 def _database(examples: Path, plan: FuzzPlan, number: int) -> DirectoryBasedExampleDatabase:
-    """A database of the item's own: Hypothesis tells inputs apart by the function, here always one."""
+    """A database for this item: Hypothesis stores inputs by function, and here that is always the same."""
     key = f"{plan.bases[0].case.op.name} {plan.id} {number}"
     return DirectoryBasedExampleDatabase(examples / hashlib.sha256(key.encode()).hexdigest()[:16])
 

@@ -1,8 +1,7 @@
 """The precision of float32 products: one setting for all backends and, from torch 2.9 on, one for each.
 
-Writing the shared one sets those of the backends; it cannot set them to `none`, their first value. dynamo
-compiles again where they differ. After one of a backend was written, torch raises where the shared one is
-read.
+Writing the shared setting sets those of the backends, but not to `none`, their initial value. dynamo
+recompiles if they differ. After the setting of a backend was written, reading the shared one raises.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import torch
 
 
 def read_shared() -> str | None:
-    """The precision that all backends share; None where torch has no single answer."""
+    """The precision that all backends share; None if torch reports no single one."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:  # torch 2.9 and later, where backends have precisions of their own
@@ -43,7 +42,7 @@ BACKENDS: tuple[Any, ...] = tuple(
 
 
 def read_by_backend() -> list[str]:
-    """The precision of each of `BACKENDS`. `none` means that of a wider one."""
+    """The precision of each of `BACKENDS`. `none` means that a more general setting applies."""
     return [module.fp32_precision for module in BACKENDS]
 
 

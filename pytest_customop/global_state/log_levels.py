@@ -11,7 +11,7 @@ def _torch_loggers(count: int) -> tuple[list[logging.Logger], list[str]]:
     """torch's loggers, and its names that are no loggers yet.
 
     Args:
-        count: of all names of loggers: the answer is cached until there are more.
+        count: the number of all logger names: the result is cached until it changes.
     """
     names = logging.root.manager.loggerDict.items()
     entries = [
@@ -22,7 +22,7 @@ def _torch_loggers(count: int) -> tuple[list[logging.Logger], list[str]]:
 
 
 def read() -> dict[str, int]:
-    """The levels by the logger's name: of the root logger, and of those of torch that have one."""
+    """The levels by logger name: of the root logger, and of torch's loggers that have a level."""
     known = logging.root.manager.loggerDict
     loggers, names = _torch_loggers(len(known))
     since = [entry for entry in map(known.get, names) if isinstance(entry, logging.Logger)]
@@ -31,7 +31,7 @@ def read() -> dict[str, int]:
 
 
 def write(value: dict[str, int]) -> None:
-    """Set the levels of these loggers, and remove those of torch's other loggers."""
+    """Set the levels of these loggers, and remove the levels of torch's other loggers."""
     before = read()
     for name in {**before, **value}:
         if before.get(name) != value.get(name):  # each call clears the caches of all loggers

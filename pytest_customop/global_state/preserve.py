@@ -19,7 +19,7 @@ def preserved_state(*, streams: bool = True) -> Iterator[Callable[[], None]]:
     Inside, gradients are on and inference mode is off, and torch writes no trace for pytest's handlers.
 
     Args:
-        streams: False where the caller restores the random streams, once for many blocks.
+        streams: False if the caller restores the random streams, once for many blocks.
 
     Yields:
         a function that restores all but the random streams at once, as they were before the block.

@@ -16,7 +16,7 @@ _NAMES = "ABRT ALRM BUS CHLD FPE HUP ILL INT PIPE SEGV TERM USR1 USR2"
 _SIGNALS = [
     getattr(signal, f"SIG{name}") for name in _NAMES.split() if hasattr(signal, f"SIG{name}")
 ]
-# Without the wrapper that turns every answer into an enumeration, which takes 20 times as long.
+# Without the wrapper that turns every result into an enumeration, which takes 20 times as long.
 _handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 # Importing setuptools adds this entry once. Its modules and torch's C++ builder need it from then on.
 _VENDORED = os.path.join("setuptools", "_vendor")

@@ -12,8 +12,8 @@ from . import log_levels
 from .setting import Setting, flag
 
 ENVIRONMENT = "the environment's variables"
-# As they were when the package was imported. While settings are perturbed, the variables that torch, numpy
-# and the tests have set since are left out, so that a variable that an op sets at each call shows.
+# The variables at the import of the package. While settings are perturbed, variables that torch, numpy and
+# the tests have set since then are removed. So a variable that an op sets at each call is detected.
 _VARIABLES = dict(os.environ)
 _UNUSED_FILTER = ("default", None, BytesWarning, None, 1_000_000_007)  # no file has such a line
 
@@ -40,7 +40,7 @@ def _changed_errstate(value: Any) -> Any:
 
 
 class _Decoded:
-    """The variables as they were read last: encoded, and as text. No one writes to either."""
+    """The variables as they were read last: encoded, and as text. Both are read-only."""
 
     encoded: dict[Any, Any] | None = None
     variables: dict[str, str]

@@ -12,11 +12,11 @@ class Setting:
     """One global setting of a library or of the process.
 
     Args:
-        name: as it stands in a message: "the default dtype".
+        name: as messages show it: "the default dtype".
         read: () -> the value now, which can be compared with ==.
         write: value -> None: sets it.
-        change: value -> another value under which an op still has to work. None where there is none: an op
-            that sets it to one value at each call is then found at its first call only.
+        change: value -> another value under which an op still has to work. None if there is none: an op
+            that sets the same value at each call is then found only at its first call.
         source: a Python expression for scripts that reads the value.
     """
 

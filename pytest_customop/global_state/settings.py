@@ -17,8 +17,8 @@ def perturb(*, threads: bool = True) -> None:
     """Change the value of every setting that has another one.
 
     Args:
-        threads: whether the number of threads changes too. Native code that has memory for each of the
-            first ones would write outside of it.
+        threads: whether the number of threads changes too. Native code that has already allocated memory
+            for each thread would write outside of it.
     """
     for setting in SETTINGS:
         if setting.change is not None and (threads or setting.name != THREADS):

@@ -1,7 +1,7 @@
 """Run checks in a copy of the caller's context variables, which checks share.
 
 From torch 2.13 on, every patch of a configuration adds context variables, and nothing removes them: a
-session would grow by 20 of them a case. torch also keeps in them what it has worked out from its
+session would grow by 20 of them per case. torch also caches in them what it derives from its
 configurations. So a copy for each call would be slow, and no copy would be a leak.
 """
 
@@ -28,7 +28,7 @@ _contexts = _Contexts()
 
 
 def in_shared_context(call: Callable[..., _T], *args: object) -> _T:
-    """Call with the caller's context variables; what the call changes in them stays in the copy."""
+    """Call with the caller's context variables. Changes that the call makes to them stay in the copy."""
     if _contexts.entered:
         return call(*args)
     current = contextvars.copy_context()

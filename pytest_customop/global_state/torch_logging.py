@@ -1,4 +1,4 @@
-"""Silence torch's loggers while a check runs, and spare torch the trace that pytest's handlers ask for."""
+"""Silence torch's loggers while a check runs, and prevent the trace that pytest's handlers would cause."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _is_of_torch(name: str) -> bool:
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Drop what torch logs in the block. A trace that was asked for (TORCH_TRACE) is still written."""
+    """Drop what torch logs in the block. A trace that the user requests (TORCH_TRACE) is still written."""
     loggers = [
         logger
         for name, logger in logging.root.manager.loggerDict.items()
@@ -46,7 +46,7 @@ def untraced() -> Iterator[None]:
     """Remove pytest's handlers from the logger of torch's trace of compilations for the block.
 
     If that logger has a handler, torch writes down every tensor, graph and guard of a compilation. pytest
-    9.2 adds four. torch's own handler removes itself, unless a trace was asked for.
+    9.2 adds four. torch's own handler removes itself, unless the user requests a trace.
     """
     logger = logging.getLogger(TRACE_LOGGER)
     removed = [handler for handler in logger.handlers if is_log_handler(handler)]

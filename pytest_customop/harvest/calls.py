@@ -10,7 +10,7 @@ import torch
 from ..cases.tensors import is_differentiable
 from ..compat.op_calls import may_read, reading
 
-# Of one tensor of whole numbers, and of all those of a session.
+# Limits for the values of one integer tensor, and for all values of a session.
 MOST_BYTES = 2**18
 MOST_BYTES_OF_SESSION = 2**26
 FEW = 8  # elements of a floating-point tensor that are kept as they are
@@ -18,15 +18,15 @@ FEW = 8  # elements of a floating-point tensor that are kept as they are
 
 @dataclass(frozen=True, eq=False)
 class SeenTensor:
-    """What is kept of a tensor argument.
+    """The properties of a tensor argument that are kept.
 
     Args:
         shape, strides, offset, dtype: as the tensor had them.
         device: as `torch.device` prints it.
-        requires_grad: whether autograd recorded what was done with it.
-        values: of whole numbers, and of few fractions: a copy on the CPU. None where they were not kept.
-        low, high: the smallest and the largest finite value of floating-point numbers; of complex ones, of
-            their parts. None without any, and where they were not read.
+        requires_grad: whether autograd recorded operations on it.
+        values: a copy on the CPU, for integers and for a few floating-point numbers. None if not kept.
+        low, high: the smallest and the largest finite floating-point value; for complex numbers, of their
+            parts. None if there is no such value, or if it was not read.
         was_read: whether the values could be read.
     """
 
@@ -43,7 +43,7 @@ class SeenTensor:
 
     @property
     def elements(self) -> int:
-        """How many there are."""
+        """The number of elements."""
         return torch.Size(self.shape).numel()
 
     @property
@@ -53,7 +53,7 @@ class SeenTensor:
 
     @property
     def lost_numbers(self) -> bool:
-        """Whether it holds whole numbers that were not kept, because they are too many."""
+        """Whether it has integers that were not kept, because there are too many."""
         return self.values is None and self.was_read and not is_differentiable(self.dtype)
 
 
@@ -64,7 +64,7 @@ class SeenCall:
     Args:
         op: `ns::name`, or `ns::name.overload` where the overload is known.
         args, kwargs: as they were given, with a `SeenTensor` for each tensor.
-        seen_in: the node id of the test that made the call first; empty outside of any.
+        seen_in: the node id of the test that made the call first; empty outside of a test.
         calls: how often it was made.
         was_complete: whether the values of all tensors could be read.
     """
@@ -78,7 +78,7 @@ class SeenCall:
 
     @property
     def tensors(self) -> list[SeenTensor]:
-        """Those of all arguments, in order."""
+        """The tensors of all arguments, in order."""
         return list(_tensors((*self.args, *self.kwargs.values())))
 
 
@@ -94,7 +94,7 @@ def seen_value(value: Any, grad_enabled: bool, left: int) -> Any:
     """An argument with a `SeenTensor` for each tensor.
 
     Args:
-        grad_enabled: whether autograd records what is done.
+        grad_enabled: whether autograd records operations.
         left: bytes that may still be kept.
     """
     if isinstance(value, torch.Tensor):
@@ -102,7 +102,7 @@ def seen_value(value: Any, grad_enabled: bool, left: int) -> Any:
     if isinstance(value, (list, tuple)):
         return [seen_value(element, grad_enabled, left) for element in value]
     plain: tuple[Any, ...] = (bool, int, float, complex, str)
-    # Of subclasses, as those of numpy and enumerations, the plain value.
+    # For subclasses, such as those of numpy and enumerations, the plain value.
     return next((kind(value) for kind in plain if isinstance(value, kind)), value)
 
 
@@ -134,11 +134,11 @@ def _keeps_values(tensor: torch.Tensor, left: int) -> bool:
 
 
 def _range(data: torch.Tensor) -> tuple[float | None, float | None]:
-    """The smallest and the largest finite value; None for both without any."""
+    """The smallest and the largest finite value; None for both if there is none."""
     if data.is_complex():
         data = torch.view_as_real(data)
     if data.dtype.itemsize == 1:
-        data = data.to(torch.float32)  # fp8: aminmax has no kernel there
+        data = data.to(torch.float32)  # aminmax has no kernel for fp8
     if not data.numel():
         return None, None
     low, high = (float(bound) for bound in torch.aminmax(data))

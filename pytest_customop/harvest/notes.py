@@ -1,4 +1,4 @@
-"""What a harvest saw and left out, for the summary; plain data that processes send. Imports no torch."""
+"""The counts of a harvest, for the summary, as plain data that processes send. Imports no torch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class HarvestNotes:
 
     Args:
         tests: how many tests ran while calls were recorded.
-        calls: how many calls were made of the signatures that were kept.
-        signatures: by op.
+        calls: how many calls had a signature that was kept.
+        signatures: how many signatures were kept, by op.
         left: how many calls were not checked, by op and reason.
         registered: how many ops there are, by namespace.
-        not_run: why nothing was checked; empty where it was.
+        not_run: why nothing was checked; empty if something was.
         written: what became of the file of `--customop-harvest-save`.
         pieces: the source of its tests.
     """
@@ -65,7 +65,7 @@ class HarvestNotes:
         """The lines of the summary.
 
         Args:
-            namespaces: those that the session asks for.
+            namespaces: the namespaces that the session records.
         """
         if self.not_run:
             return [f"harvest: not run: {self.not_run}"]
@@ -87,7 +87,7 @@ class HarvestNotes:
         return lines
 
     def _unseen(self, namespace: str) -> str:
-        """Why nothing was seen of a namespace."""
+        """Why no call of a namespace was seen."""
         count = self.registered.get(namespace, 0)
         tests = counted(self.tests, "test")
         if count:

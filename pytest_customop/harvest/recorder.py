@@ -20,17 +20,17 @@ _CONSTANTS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 class NotKept(Exception):
-    """A call that cannot be made again; the message says why. Empty: it computed nothing."""
+    """A call that cannot be made again; the message says why. It is empty if the call computed nothing."""
 
 
 class Recorder:
     """Records calls from `start` to `stop`.
 
     Attributes:
-        current: the node id of the test that runs; empty outside of any.
+        current: the node id of the test that runs; empty outside of a test.
         calls: the distinct calls, by signature.
         missed: how many calls could not be kept, by op and reason.
-        attempts, kept: how many calls of a new signature were made of an op, and how many of them returned.
+        attempts, kept: by op, how many calls had a new signature, and how many of these returned.
     """
 
     def __init__(self, namespaces: Iterable[str]) -> None:
@@ -49,7 +49,7 @@ class Recorder:
             self._end = observe(self.namespaces.__contains__, self._before)
 
     def stop(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         if self._end is not None:
             self._end()
             self._end = None
@@ -62,7 +62,7 @@ class Recorder:
     def _before(
         self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Callable[[], None] | None:
-        """Count a call whose signature is known, before any other work: most calls are such."""
+        """Count a call with a known signature without other work, or read a new one. Most are known."""
         try:
             key = _key(op, args, kwargs)
             known = self.calls.get(key)
@@ -95,7 +95,7 @@ class Recorder:
         return partial(self._keep, key, call)
 
     def _keep(self, key: Any, call: SeenCall) -> None:
-        """Keep a call that has returned; of those that could not be read, the last one."""
+        """Keep a call that has returned. If its values could not be read, a later call replaces it."""
         self.kept[call.op] += 1
         known = self.calls.get(key)
         if known is not None:
@@ -110,7 +110,7 @@ def _name(op: Any) -> str:
 
 
 def _key(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """What is equal for calls of one signature.
+    """A key that is equal for calls of one signature.
 
     Raises:
         NotKept: for an argument that no sample can have.
@@ -125,9 +125,9 @@ def _key(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, .
 
 
 def _add_parts(key: list[Any], values: Iterable[Any], grad_enabled: bool) -> None:
-    """Add what is equal for arguments of one signature. Of tensors of other types nothing is read.
+    """Add the parts of the key for these arguments. Tensors of other types are not read.
 
-    Each attribute is read once, and the commonest are the cheapest: this is what a call costs a suite.
+    Each attribute is read once, and the most common types come first: each call of the suite pays for this.
     """
     for value in values:
         kind = type(value)
@@ -175,7 +175,7 @@ def _validate_tensors(values: Iterable[Any]) -> None:
         elif isinstance(value, torch.Tensor):
             if is_stand_in(value):
                 raise NotKept(
-                    "it was made inside of torch.vmap, or of another transformation of functions"
+                    "it was made inside torch.vmap or another function transform of torch"
                 )
             if value.layout != torch.strided or value.is_quantized:
                 raise NotKept("it has a tensor that is not dense")

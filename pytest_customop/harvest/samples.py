@@ -1,4 +1,4 @@
-"""Make samples of the calls that were seen, in groups that are each what one mark declares."""
+"""Make samples from the recorded calls, in one group for each mark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_ID = 48
 
 
 class NotReplayed(Exception):
-    """A call that no sample can stand for; the message says why."""
+    """A call that no sample can represent; the message says why."""
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ class Group:
 
 
 def groups_of(calls: Iterable[SeenCall]) -> tuple[list[Group], Counter[tuple[str, str]]]:
-    """The groups of some calls, in the order of their ops, and why others are in none, by op and reason."""
+    """The groups of some calls, sorted by op, and the number of calls in no group, by op and reason."""
     groups: dict[tuple[str, str, str], Group] = {}
     left: Counter[tuple[str, str]] = Counter()
     for call in sorted(calls, key=lambda call: (call.op, call.seen_in)):
@@ -81,9 +81,9 @@ def groups_of(calls: Iterable[SeenCall]) -> tuple[list[Group], Counter[tuple[str
 def _without_formula_merged(
     groups: dict[tuple[str, str, str], Group],
 ) -> dict[tuple[str, str, str], Group]:
-    """Without the groups of calls without gradients of ops that have no formula, if others are there.
+    """Merge the groups with and without gradients of an op that has no formula.
 
-    The cases of the others are both, so that two groups would have the same ids.
+    A group with `requires_grad=None` has cases of both kinds, so two groups would have the same ids.
     """
     for name, device, gradients in list(groups):
         no_gradients = groups.get((name, device, "False"))
@@ -96,13 +96,13 @@ def _without_formula_merged(
 
 
 def _sorted(group: Group) -> Group:
-    """The group with its samples in the order of their ids, whichever call was seen first."""
+    """The group with its samples sorted by id, whichever call was seen first."""
     group.samples = {name: group.samples[name] for name in sorted(group.samples)}
     return group
 
 
 def _op_of(call: SeenCall) -> Op:
-    """The overload that was called: of a packet with several, the first that takes the arguments."""
+    """The overload that was called; for a packet, the first overload that accepts the arguments."""
     try:
         return resolve(call.op)
     except OpError:
@@ -117,7 +117,7 @@ def _op_of(call: SeenCall) -> Op:
         except (OpError, NotReplayed):
             continue
         return op
-    raise NotReplayed("no overload takes these arguments")
+    raise NotReplayed("no overload accepts these arguments")
 
 
 def _gradients_of(op: Op, call: SeenCall) -> bool | None:
@@ -145,7 +145,7 @@ def sample_of(op: Op, call: SeenCall) -> Sample:
     """The arguments as descriptions, by position as far as the schema allows it.
 
     Raises:
-        NotReplayed: for whole numbers that were too many to be kept.
+        NotReplayed: for integers that were not kept, because there were too many.
         OpError: for arguments that do not fit the schema.
     """
     args, kwargs = _ordered(op, call)
@@ -161,10 +161,10 @@ def sample_of(op: Op, call: SeenCall) -> Sample:
 
 
 def _ordered(op: Op, call: SeenCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, by position where a keyword was given for one that may be."""
+    """The arguments of a call, with keywords turned into positions where the schema allows it."""
     names = [argument.name for argument in op.positional]
     if len(call.args) > len(names):
-        raise NotReplayed("no overload takes these arguments")
+        raise NotReplayed("no overload accepts these arguments")
     arguments = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
     args = []
     for name in names:
@@ -188,7 +188,7 @@ def _spec(seen: SeenTensor, name: str, op: Op, gradients: bool) -> TensorSpec:
     if seen.lost_numbers:
         size = seen.elements * seen.dtype.itemsize
         raise NotReplayed(
-            f"{name} holds {seen.elements} whole numbers, {size} bytes; at most {MOST_BYTES} are kept"
+            f"{name} holds {seen.elements} integers, {size} bytes; at most {MOST_BYTES} are kept"
         )
     about: dict[str, Any] = {"dtype": seen.dtype}
     layout = _layout_of(seen)
@@ -224,13 +224,13 @@ def _listed(seen: SeenTensor, about: dict[str, Any]) -> TensorSpec:
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:
-    """Values of which torch makes a list; it makes none of float8."""
+    """The values in a dtype that torch can turn into a list; float8 is converted."""
     is_fp8 = values.dtype.is_floating_point and values.dtype.itemsize == 1
     return values.to(torch.float32) if is_fp8 else values
 
 
 def _shortened(values: Any, dtype: torch.dtype) -> Any:
-    """Numbers with the fewest digits that stand for the same ones in the dtype."""
+    """Numbers with the fewest digits that give the same values in the dtype."""
     if isinstance(values, list):
         return [_shortened(element, dtype) for element in values]
     exact = torch.tensor(values, dtype=dtype)
@@ -244,7 +244,7 @@ def _shortened(values: Any, dtype: torch.dtype) -> Any:
 
 
 def _narrowed(low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    """The range in three digits, and not wider: an op may take no other values."""
+    """The range in three digits, and not wider: an op may reject other values."""
     if low is None or high is None or low == high:
         return low, high
     rounded = _rounded(low, math.ceil), _rounded(high, math.floor)
@@ -263,7 +263,7 @@ def _rounded(value: float, to: Any) -> float:
 
 
 def _layout_of(seen: SeenTensor) -> str | None:
-    """The layout whose strides a tensor has; None where no layout has them."""
+    """The layout whose strides a tensor has; None if no layout has them."""
     shape, strides = seen.shape, seen.strides
     if 0 in shape or not shape or _same(shape, strides, dense_strides(shape)):
         return "offset" if seen.offset and 0 not in shape else "contiguous"
@@ -285,8 +285,8 @@ def _same(shape: Sequence[int], strides: Sequence[int], others: Sequence[int]) -
 def _id_of(op: Op, call: SeenCall) -> str:
     """A name for the signature: the same in every session, whatever else was called.
 
-    The sizes, dtypes other than float32, and the plain arguments, as `4x3,2`. What they do not tell apart
-    gets a hash.
+    It consists of the sizes, dtypes other than float32, and the plain arguments, as in `4x3,2`. A hash is
+    added if these do not describe the signature completely.
     """
     args, kwargs = _ordered(op, call)
     parts = [_word(value) for value in args]
@@ -313,7 +313,7 @@ def _word(value: Any) -> str:
 
 
 def _left_out(seen: SeenTensor, gradients: bool) -> Any:
-    """What the words of a tensor do not tell of it; None if they tell everything.
+    """The properties of a tensor that its word does not show; None if it shows everything.
 
     Args:
         gradients: whether any tensor of the call requires them.

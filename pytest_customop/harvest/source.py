@@ -1,4 +1,4 @@
-"""The source of a marked test for a group of harvested calls, and of the file that has them."""
+"""The source of a marked test for a group of harvested calls, and of the file of such tests."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..core.source import Bracketed, Expression, laid_out, quoted
 from ..declare.inputs import Sample, TensorSpec
 from .samples import Group
 
-_LISTED = 24  # the most numbers that stand in a sample itself
+_LISTED = 24  # the most numbers that are written in a sample itself
 
 _HELPER = '''def _values(text, *shape, kind=int):
-    """Nested lists of this shape, of the numbers in a text."""
+    """Nested lists of this shape, from the numbers in a text."""
     numbers = [kind(int(number)) for number in text.split()]
     return torch.tensor(numbers).reshape(shape).tolist()'''
 
@@ -34,8 +34,8 @@ class Piece:
 
     Args:
         op: the op's name.
-        place: tells the tests of one op apart: `withgrad`, `cuda`.
-        imports: the names of modules that register the op; one that is empty: a conftest does.
+        place: distinguishes the tests of one op: `cuda`, `withgrad`.
+        imports: the names of modules that register the op; an empty name stands for a conftest.
         constants: long lists of numbers, by name.
         decorator: the mark.
     """
@@ -67,7 +67,7 @@ def piece_of(group: Group, modules: Mapping[str, ModuleType | None]) -> Piece:
     """The marked test of a group.
 
     Args:
-        modules: of each sample, the module of the test in which its call was seen, if it is known.
+        modules: for each sample, the module of the test in which its call was seen, if it is known.
     """
     writer = _Writer(_word(group.op.name))
     samples = [writer.sample(sample) for sample in group.samples.values()]
@@ -150,7 +150,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _test_names(pieces: Sequence[Piece]) -> list[str]:
-    """`test_scale`, and what tells the tests of one op apart where there are several."""
+    """`test_scale`, with a suffix if an op has several tests."""
     names = []
     for piece in pieces:
         same = [sibling for sibling in pieces if _base(sibling.op) == _base(piece.op)]
@@ -237,7 +237,7 @@ class _Inline(_Writer):
 
 
 def _after(prefix: str, value: Expression) -> Expression:
-    """An expression behind a keyword."""
+    """An expression after a keyword."""
     if isinstance(value, str):
         return prefix + value
     return Bracketed(prefix + value.opening, value.elements, value.closing, value.comma)
@@ -256,7 +256,7 @@ def _flattened(values: Any) -> list[Any]:
 
 
 def _as_range(numbers: Sequence[int]) -> str | None:
-    """Numbers in equal steps; None for others."""
+    """The source of a range for numbers in equal steps; None for others."""
     step = numbers[1] - numbers[0]
     if isinstance(numbers[0], bool) or not step:
         return None

@@ -1,1 +1,1 @@
-"""Planning: the items that a mark becomes, which are checks on cases, variants among them."""
+"""Plan the items of a mark: checks on its cases and on their variants."""

@@ -1,7 +1,7 @@
 """The cells of a mark's matrix that make sense for each sample.
 
-There is no cell with gradients where no tensor can require them, one dtype only where no tensor takes
-the case's dtype, and no cell for a layout that looks like the contiguous one.
+There is no cell with gradients if no tensor can require them, only one dtype if no tensor takes the case's
+dtype, and no cell for a layout that looks like the contiguous one.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Cell:
 def cells_of(
     declaration: Declaration, device: str, dtypes: Sequence[torch.dtype], seed: int
 ) -> Iterator[tuple[Cell, Sample]]:
-    """Every cell of one device, with its sample; a samples function is called here.
+    """Every cell of one device, with its sample. This calls a samples function.
 
     Args:
-        seed: the session's, for what a samples function draws.
+        seed: of the session, for what a samples function draws.
     """
     names = list(declaration.axes)
     for values in itertools.product(*declaration.axes.values()):
@@ -58,7 +58,7 @@ def error_cells(
 ) -> Iterator[tuple[Cell, Sample]]:
     """The cells of one device for the error samples.
 
-    They are contiguous, at the first value of every axis, and without gradients unless a tensor says
+    They are contiguous, at the first value of every axis, and without gradients unless a tensor has
     requires_grad=True.
     """
     axes = {name: values[0] for name, values in declaration.axes.items()}
@@ -110,7 +110,7 @@ def _follows_dtype(sample: Sample) -> bool:
 def _dtypes_of(
     sample: Sample, declaration: Declaration, dtypes: Sequence[torch.dtype]
 ) -> Sequence[torch.dtype]:
-    """The dtypes in which a sample runs; its own one where no tensor takes the case's."""
+    """The dtypes in which a sample runs; only its own if no tensor takes the case's."""
     real = _real_tensors(sample)
     cast = declaration.dtypes is not None and not declaration.as_given
     if _follows_dtype(sample) or (real and cast):
@@ -124,7 +124,7 @@ def _dtypes_of(
 def _flags_of(sample: Sample, declaration: Declaration, dtype: torch.dtype) -> Sequence[bool]:
     """The values of requires_grad with which a sample runs in a dtype.
 
-    Tensors that are checked as they are say themselves whether they require gradients.
+    Tensors that are checked as they are keep their own requires_grad.
     """
     op = declaration.op
     real = _real_tensors(sample)
@@ -152,10 +152,10 @@ def _looks_different(sample: Sample, layout: str) -> bool:
 
 
 def validate_drawable(declaration: Declaration, cell: Cell, sample: Sample) -> None:
-    """Hold the described tensors of a sample against the dtype of a cell.
+    """Check that the described tensors of a sample can be drawn in the dtype of a cell.
 
     Raises:
-        MarkError: for values or a range that the dtype does not have.
+        MarkError: for values or a range that the dtype cannot hold.
     """
     for argument, value in declaration.op.bind(sample):
         for path, leaf in leaves(value, argument.name):
@@ -188,7 +188,7 @@ def predicate_reason(
         keyword: of the mark, for messages.
 
     Raises:
-        MarkError: for what the function raises, and for what is no reason.
+        MarkError: if the function raises, or returns something that is not a reason.
     """
     if predicate is None:
         return None

@@ -10,7 +10,7 @@ from ..settings import COMPILE_CELLS, Settings
 from .items import CaseCell
 from .omissions import OmittedCompilations, OnOmitted
 
-# What a case shares with others of its mark. Each is compiled with gradients and without.
+# A property that cases of a mark share. Each is compiled with gradients and without.
 Trait = tuple[str, object, bool]
 
 
@@ -22,12 +22,12 @@ def compiled_cases(
 ) -> Collection[Case]:
     """The cases of one device that are compiled.
 
-    With `pairwise` they are as few as a greedy choice finds such that every sample, every dtype, every
-    layout and every value of the mark's own axes is compiled with gradients and without, where the matrix
-    has such a case. The choice depends on the cases alone, so that it is the same on every worker.
+    With `pairwise`, a greedy choice takes few cases. It compiles every sample, dtype, layout and value of
+    the mark's own axes with gradients and without, where the matrix has such a case. The choice depends
+    only on the cases, so it is the same on every worker.
 
     Args:
-        on_omitted: called with how many are left out, if there are any.
+        on_omitted: called with the number of cases that are left out, if there are any.
     """
     supported = [entry for entry in cases if not entry.unsupported]
     if settings.compile_cells == COMPILE_CELLS[0]:

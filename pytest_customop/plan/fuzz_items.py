@@ -1,4 +1,4 @@
-"""The items of generated inputs: one a cell of the matrix and check, for all samples of the mark."""
+"""The items of generated inputs: one per cell of the matrix and check, for all samples of the mark."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .items import CaseCell, Key, PlannedItem, join_key
 from .place import GENERATED
 from .variant_items import base_cases, prefers
 
-# The kinds that inputs for a comparison with a reference have beside those of its variants.
+# Further kinds of inputs for a check that compares with a reference, besides the kinds of its variants.
 _FOR_REFERENCE = frozenset(("magnitudes", "special"))
 
 
 @dataclass
 class _Group:
-    """The cases of a mark that differ in the sample only, with gradients and without."""
+    """The cases of a mark that differ only in the sample, with gradients and without."""
 
     with_gradients: list[CaseCell] = field(default_factory=list)
     without: list[CaseCell] = field(default_factory=list)
@@ -32,7 +32,7 @@ def fuzz_items(
     cases: Sequence[CaseCell],
     checks: Sequence[Check],
 ) -> Iterator[tuple[Key, PlannedItem]]:
-    """The items of generated inputs that the session asks for, with their keys.
+    """The items of generated inputs that the session requests, with their keys.
 
     Args:
         cases: every case of the mark on one device.
@@ -52,7 +52,7 @@ def fuzz_items(
 
 
 def _can_use(check: Check, named: set[str]) -> bool:
-    """Whether a check is for generated inputs: a cheap one, or one that is asked for by its name."""
+    """Whether a check runs on generated inputs: it is cheap, or requested by name."""
     affordable = check.cheap or check.name in named
     return affordable and "shape" in check.variants and not check.errors
 
@@ -70,7 +70,7 @@ def _groups(declaration: Declaration, cases: Sequence[CaseCell]) -> list[_Group]
 def _kinds(
     declaration: Declaration, settings: Settings, check: Check, base: CaseCell
 ) -> frozenset[str]:
-    """The kinds that the check can learn from, of those that the mark and the session allow."""
+    """The kinds that are useful for the check, and that the mark and the session allow."""
     kinds = {*check.variants} | (_FOR_REFERENCE if check.reference else frozenset())
     if not base.case.requires_grad:
         kinds -= {"gradients"}

@@ -1,4 +1,4 @@
-"""What an item of generated inputs is made of: the cases of the samples, and what may be changed."""
+"""The plan of an item of generated inputs: the cases of the samples, and what may be changed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class FuzzPlan:
 
     Args:
         bases: the cases of the samples, in one cell of the matrix.
-        kinds: the kinds of steps that may be taken from a sample, of `KINDS`.
-        count: how many inputs that the op accepts.
+        kinds: the kinds of steps, of `KINDS`, that may be taken from a sample.
+        count: how many accepted inputs to generate.
         settings: of the session.
-        declared_dtypes: whether it is said which dtypes the op supports.
+        declared_dtypes: whether the mark or the session declares which dtypes the op supports.
         unsupported: the function in the mark's `variants=`.
-        id: of the item; its seed is made of this and of the session's.
+        id: of the item; the item's seed is made from it and the session's seed.
     """
 
     bases: Sequence[CaseCell]
@@ -39,7 +39,7 @@ class FuzzPlan:
 
     @property
     def seed(self) -> int:
-        """What the inputs are drawn by."""
+        """The seed with which the inputs are drawn."""
         return seed_of(self.settings.seed, GENERATED, self.id)
 
     @property
@@ -58,7 +58,7 @@ class FuzzPlan:
 
         Args:
             template: the position of the sample that it is derived from.
-            salt: what other values are drawn by; 0 for those of the sample's own variants.
+            salt: changes the drawn values; with 0 they are those of the sample's own variants.
         """
         case = self.bases[template].with_variant(variant, self.settings)
         return replace(case, seed=seed_of(case.seed, salt)) if salt else case

@@ -1,4 +1,4 @@
-"""The items that a mark becomes, and the case that stands in each cell of its matrix."""
+"""The items of a mark, and the case in each cell of its matrix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The parts of an id; items are sorted by it.
 Key = tuple[str, ...]
-VARIANTS = "variants"  # stands in the id of an item that runs the variants of a case
+VARIANTS = "variants"  # part of the id of an item that runs the variants of a case
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +36,9 @@ class PlannedVariant:
 
     Args:
         case: the variant.
-        skip: why it does not run; None where it does.
-        needs_child: whether it could make a kernel read out of bounds, and so runs in a child process
-            only.
+        skip: why it does not run; None if it does.
+        needs_child: whether it could make a kernel read out of bounds, and so runs only in a child
+            process.
     """
 
     case: Case
@@ -48,23 +48,23 @@ class PlannedVariant:
 
 @dataclass(frozen=True, eq=False)
 class PlannedItem:
-    """One pytest item to be: a check on a case or on all its variants, the test's body on a case, or a
+    """A planned pytest item: a check on a case or on all its variants, the test's body on a case, or a
     reason why nothing runs.
 
-    Two are equal only if they are the same object: pytest compares parameters, and tensors inside
-    cannot be compared so.
+    Two are equal only if they are the same object: pytest compares parameters, and `==` of the tensors
+    inside is not a bool.
 
     Args:
         id: unique within its test.
         op: `namespace::name`.
-        case: None where the device is absent, or nothing applies. Of variants, the case of the sample.
-        check: None for the body, and where nothing runs.
-        skip: why nothing runs; None where something does.
+        case: None if the device is absent, or nothing applies. For variants, the case of the sample.
+        check: None for the body, and if nothing runs.
+        skip: why nothing runs; None if something does.
         missing_device: the device that is absent.
         variants: those that the check runs on; empty for an item of the case itself.
         known: the known failures of the mark that may be about this item.
-        fuzz: what inputs the check runs on, of an item that generates them; `case` is that of the
-            first sample then.
+        fuzz: the inputs that the item generates, if it does; `case` is then the case of the first
+            sample.
     """
 
     id: str
@@ -79,7 +79,7 @@ class PlannedItem:
 
     @property
     def needs_child(self) -> bool:
-        """Whether it runs in a child process only: one of its inputs could crash the process."""
+        """Whether it runs only in a child process: one of its inputs could crash the process."""
         if self.fuzz is not None:
             return self.fuzz.risk is not None
         return any(variant.needs_child for variant in self.variants)
@@ -96,7 +96,7 @@ class PlannedItem:
 
     @property
     def place(self) -> Place:
-        """Where the item's case stands; of a device that is absent, the device alone."""
+        """The place of the item's case; only the device if that is absent."""
         if self.case is None:
             return Place(device=self.missing_device)
         place = place_of(self.case)
@@ -106,7 +106,7 @@ class PlannedItem:
 
     @property
     def checked_cases(self) -> tuple[Case, ...]:
-        """What the check runs on: the variants, or the case itself; nothing that is generated later."""
+        """The cases that the check runs on: the variants, or the case itself; without generated ones."""
         if self.variants:
             return tuple(variant.case for variant in self.variants)
         return () if self.case is None or self.fuzz is not None else (self.case,)
@@ -121,7 +121,7 @@ class PlannedItem:
 
 
 def place_of(case: Case) -> Place:
-    """Where a case stands in the matrix of its test."""
+    """The place of a case in the matrix of its test."""
     placement = case.placement
     return Place(
         device=placement.device,
@@ -150,19 +150,19 @@ class CaseCell:
     unsupported: str | None = None
 
     def item(self, check: Check | None) -> tuple[Key, PlannedItem]:
-        """The item of a check on the case, with its key; None: of the test's body."""
+        """The item of a check on the case, with its key; None: the item of the test's body."""
         name = check.name if check else BODY
         item = PlannedItem(f"{self.case.id}-{name}", self.case.op.name, self.case, check)
         return (*self.key, name), item
 
     def skipped(self, reason: str) -> tuple[Key, PlannedItem]:
-        """The one skipped item that stands for all checks of the case, with its key."""
+        """The one skipped item in place of all checks of the case, with its key."""
         return self.key, PlannedItem(self.case.id, self.case.op.name, self.case, skip=reason)
 
     def variants_item(
         self, check: Check | None, variants: Sequence[PlannedVariant]
     ) -> tuple[Key, PlannedItem]:
-        """The item of a check on variants of the case, with its key; None: of those that do not run."""
+        """The item of a check on variants of the case, with its key; None: of variants that do not run."""
         key = (*self.key, VARIANTS, *([check.name] if check else []))
         skip = None if check else _reasons(variants)
         item = PlannedItem(
@@ -201,7 +201,7 @@ def _reasons(variants: Sequence[PlannedVariant]) -> str:
 
 
 def join_key(key: Key) -> str:
-    """The id that a key makes."""
+    """The id made from a key."""
     return "-".join(filter(None, key))
 
 
@@ -258,7 +258,7 @@ def case_cell(
 
 
 def _says_which(sample: Sample, dtype: torch.dtype) -> bool:
-    """Whether a sample says which of its tensors require gradients: by a real one, or by describing one."""
+    """Whether a real or a described tensor of a sample requires gradients, which decides for the others."""
     real = (leaf for leaf in sample.leaves() if isinstance(leaf, torch.Tensor))
     return any(leaf.requires_grad for leaf in real) or any(
         wants_grad(spec, dtype, mutated=False) for spec in sample.specs()
@@ -266,6 +266,6 @@ def _says_which(sample: Sample, dtype: torch.dtype) -> bool:
 
 
 def _seed(settings: Settings, op: str, key: Key) -> int:
-    """The seed of a case: made of the session's and of the id without the device."""
+    """The seed of a case, made from the session's seed, the op and the id without the device."""
     without_device = join_key((*key[:1], *key[2:]))
     return seed_of(settings.seed, op, without_device)

@@ -1,4 +1,4 @@
-"""Which known failures of a mark are about which items, and which entries are about none."""
+"""Match the known failures of a mark with its items, and reject entries that match none."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .place import Place
 
 
 def validate_known(declaration: Declaration, registry: Registry) -> None:
-    """Hold the entries of a mark against what the mark declares.
+    """Check the entries of a mark against what the mark declares.
 
-    Only what the mark itself says counts: a session that runs a part of the cases makes no entry wrong.
+    Only the mark itself counts: an entry stays valid in a session that runs only a part of the cases.
 
     Raises:
-        MarkError: for an entry that can match no case, with what it may have meant.
+        MarkError: for an entry that can match no case, with a suggestion.
     """
     for index, entry in enumerate(declaration.known):
         wrong = _why_unmatched(entry, declaration, registry)
@@ -31,7 +31,7 @@ def _why_unmatched(entry: Known, declaration: Declaration, registry: Registry) -
     if entry.check is not None and entry.check not in checks:
         return unknown("check", entry.check, checks)
     codes = {*catalogue(), *registry.findings()}
-    # An author's own check may report codes that are explained nowhere.
+    # An author's own check may report codes that are not in the catalogue.
     if entry.finding is not None and entry.finding not in codes and misspelt(entry.finding, codes):
         return f"unknown finding {entry.finding!r}{did_you_mean(entry.finding, codes)}"
     allowed: list[tuple[str, str | None, Collection[str]]] = [
@@ -60,7 +60,7 @@ def _text(value: str | int | None) -> str | None:
 
 
 def _is(expected: str, actual: str) -> bool:
-    """Whether two names are equal; `cuda` is every CUDA device."""
+    """Whether two names are equal; `cuda` matches every CUDA device."""
     return expected == actual or actual.partition(":")[0] == expected
 
 
@@ -90,5 +90,5 @@ def _is_about(entry: Known, check: str, place: Place) -> bool:
 
 
 def matches_variant(entry: Known, step: str | None) -> bool:
-    """Whether an entry about a case's variants is about the one of this step."""
+    """Whether an entry about a case's variants is about the variant with this step."""
     return entry.variant in (step, ANY_VARIANT) if step is not None else entry.variant is None

@@ -1,6 +1,6 @@
-"""Plan a test: the marks and the session's settings become items, with their ids and seeds.
+"""Plan a test: turn the marks and the session's settings into items, with their ids and seeds.
 
-Planning allocates no inputs. A check that cannot apply to a case makes no item.
+Planning allocates no inputs. A check that cannot apply to a case gets no item.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def plan(
     """The items of all marks of one test, sorted by id.
 
     Args:
-        declarations: one a mark. The ids of several marks begin with the op.
+        declarations: one per mark. If there are several marks, ids begin with the op.
         settings: of the session.
         select: the checks that run for a declaration.
         available: why a device cannot be used here; None if it can.
         on_omitted: called with the samples and the variants that are left out of a mark.
 
     Raises:
-        MarkError: for two marks of one op, for equal ids, and for mistakes of a samples function.
+        MarkError: for two marks of one op, for equal ids, and for mistakes in a samples function.
     """
     planned: dict[tuple[str, ...], PlannedItem] = {}
     seen: dict[str, Declaration] = {}
@@ -76,7 +76,7 @@ def _with_known(item: PlannedItem, declaration: Declaration) -> PlannedItem:
 
 
 def _validate_ids(planned: Iterable[PlannedItem], declaration: Declaration) -> None:
-    """Reject two equal ids: their parts are joined by dashes, and names may have dashes too."""
+    """Reject equal ids. They can occur: parts are joined by dashes, and names may have dashes too."""
     for item_id, count in Counter(item.id for item in planned).items():
         if count > 1:
             raise declaration.mistake(f"two cases have the id {item_id!r}; rename a sample")
@@ -143,14 +143,14 @@ def _plan_mark(
 def _skipped(
     prefix: str, what: str, op: str, reason: str, device: str | None = None
 ) -> tuple[Key, PlannedItem]:
-    """The one skipped item that stands for all cases of a mark, or of a device."""
+    """The one skipped item in place of all cases of a mark or of a device."""
     key = (prefix, what)
     item = PlannedItem(join_key(key), op, skip=reason, missing_device=device)
     return key, item
 
 
 def _why_empty(declaration: Declaration) -> str:
-    """Why a mark has no case at all."""
+    """Why a mark has no cases."""
     requires_grad = declaration.requires_grad or ()
     if requires_grad == (True,) and declaration.as_given:
         return "requires_grad=True leaves no case: no given tensor requires gradients"
@@ -192,7 +192,7 @@ def _error_items(entry: CaseCell, checks: Sequence[Check]) -> Iterator[tuple[Key
 
 
 def _gets_all_checks(declaration: Declaration, case: Case) -> bool:
-    """False for a case with gradients of an op without a formula, unless the mark asks for gradients.
+    """False for a case with gradients of an op without a formula, unless the mark requires gradients.
 
     Only the few checks with `runs_without_autograd` run there.
     """
@@ -202,7 +202,7 @@ def _gets_all_checks(declaration: Declaration, case: Case) -> bool:
 
 
 def _key_without_width(entry: CaseCell) -> tuple[object, ...]:
-    """A key that is equal for cases which differ in the width of their dtype only."""
+    """A key that is equal for cases that differ only in the width of their dtype."""
     dtype = entry.case.placement.dtype
     return (*entry.key[:2], *entry.key[3:], dtype.is_complex, dtype.is_floating_point)
 
@@ -212,7 +212,7 @@ def _width(case: Case) -> tuple[int, str]:
 
 
 def _widths(cases: Iterable[CaseCell]) -> Widths:
-    """The widest dtype that runs, of each group of cases that differ in its width only."""
+    """The widest dtype that runs, for each group of cases that differ only in its width."""
     widths: Widths = {}
     for entry in cases:
         if not entry.unsupported:

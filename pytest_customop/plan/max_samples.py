@@ -23,9 +23,9 @@ def limit_samples(
 ) -> list[CellSample]:
     """The cells of the samples that run, in their order.
 
-    The limit applies to a list of samples as a whole, and to what each call of a samples function
-    returns. The choice depends on the session's seed, the op and the ids of the samples alone, so that
-    it is the same on every device and worker and in every dtype. Samples without a cell do not count.
+    The limit applies to a whole list of samples, and to the result of each call of a samples function.
+    The choice depends only on the session's seed, the op and the ids of the samples, so it is the same
+    on every device and worker and in every dtype. Samples without a cell do not count.
 
     Args:
         on_omitted: called with the samples that are left out, if there are any.
@@ -56,7 +56,7 @@ def _origin(declaration: Declaration, cell: Cell) -> tuple[str, str]:
 def _choose(
     declaration: Declaration, seed: int, most: int, cells: Sequence[CellSample]
 ) -> set[tuple[str, str]]:
-    """The origins of the samples that run, at most `most` of each list."""
+    """The origins of the samples that run, at most `most` from each list."""
     lists: dict[str, dict[str, int]] = defaultdict(dict)
     for cell, _ in cells:
         origin, name = _origin(declaration, cell)

@@ -1,4 +1,4 @@
-"""What a session left out: samples, variants, cases of other shards, files that it could not write.
+"""Record what a session left out: samples, variants, cases of other shards, files that it could not write.
 
 The summary lists them; workers of xdist send them to the controller as plain data. Imports no torch.
 """
@@ -47,7 +47,7 @@ class OmittedVariants:
         op: `namespace::name`.
         where: file, line and name of what is marked.
         left: how many.
-        steps: the names of all steps that were derived, where the session names some.
+        steps: the names of all derived steps, if the session names steps.
     """
 
     op: str
@@ -100,7 +100,7 @@ class ShardNote:
 
     @property
     def any_items(self) -> bool:
-        """Whether there is anything in any shard."""
+        """Whether any shard has items or tests."""
         return self.all_items + self.others > 0
 
     def line(self) -> str:
@@ -134,7 +134,7 @@ class Omissions:
     unwritten: dict[str, str] = field(default_factory=dict)
 
     def add(self, omitted: Omitted) -> None:
-        """Add what was left out of a mark. A mark is planned several times, and counts once."""
+        """Add what was left out of a mark. A mark may be planned several times, but counts once."""
         if isinstance(omitted, OmittedCompilations):
             self.compilations[omitted.op, omitted.where, omitted.device] = omitted
             return
@@ -158,7 +158,7 @@ class Omissions:
         }
 
     def merge(self, sent: Mapping[str, Any]) -> None:
-        """Add what a worker sent; every worker sends the same of the collection."""
+        """Add what a worker sent; every worker sends the same about the collection."""
         for omitted in sent.get("samples", ()):
             self.add(OmittedSamples(**omitted))
         for omitted in sent.get("variants", ()):

@@ -1,4 +1,4 @@
-"""The device of a mark with which the others are compared."""
+"""The device of a mark that its other devices are compared with."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ def reference_device(present: Sequence[str]) -> str | None:
     """The device that the others are compared with: the CPU if it is there, or the first.
 
     Args:
-        present: the devices of the mark that are here, in order.
+        present: the available devices of the mark, in order.
     """
     return "cpu" if "cpu" in present else next(iter(present), None)
 
 
 def compared_with(declaration: Declaration, entry: CaseCell, reference: str | None) -> CaseCell:
-    """The same case with the device that it is compared with.
+    """The same case, with the device that it is compared with.
 
-    There is none on that device itself, and where the mark's `skip_if` leaves the case out there.
+    There is none on that device itself, or if the mark's `skip_if` leaves the case out there.
     """
     if reference in (None, entry.cell.device) or entry.unsupported:
         return entry

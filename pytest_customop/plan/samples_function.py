@@ -1,4 +1,4 @@
-"""Call a mark's samples function, so that it draws the same values in every process."""
+"""Call a mark's samples function so that it draws the same values in every process."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def call_samples_function(
 ) -> tuple[Sample, ...]:
     """The samples that the function returns for one device, dtype, requires_grad and value of each axis.
 
-    The random streams of torch, Python and numpy start from the session's seed, the op and the dtype:
-    the values depend on nothing else, and are the same with gradients and without. Afterwards the
-    streams go on as before.
+    The random streams of torch, Python and numpy are seeded by the session's seed, the op and the dtype.
+    The values depend on nothing else, so they are the same with gradients and without. Afterwards the
+    streams continue as before.
 
     Args:
-        seed: the session's.
+        seed: of the session.
 
     Raises:
-        MarkError: for what the function raises, and for what it returns in place of samples.
+        MarkError: if the function raises, or returns something other than samples.
     """
     make: Any = declaration.samples
     origin = f"samples function {getattr(make, '__qualname__', make)}"
     try:
         _validate_signature(make, origin, (device, dtype, requires_grad), axes)
         if torch.device(device).type == "cuda" and torch.cuda.is_available():
-            torch.cuda.init()  # type: ignore[no-untyped-call] # only then its streams can be kept
+            torch.cuda.init()  # type: ignore[no-untyped-call] # else its streams cannot be preserved
         with rng.preserved():
             rng.seed(seed_of("samples", seed, declaration.op.name, dtype))
             samples = make(device, dtype, requires_grad, **axes)

@@ -1,4 +1,4 @@
-"""The checks of a session, and those of them that a mark selects."""
+"""The checks of a session, and the ones that a mark selects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def registry_from(hook: Any) -> Registry:
         hook: `config.hook`, or a node's `ihook`.
 
     Raises:
-        HookError: for what is not a check, for a name that is given twice, and for what a hook raises.
+        HookError: for anything but checks, for a name that is given twice, and if a hook raises.
     """
     caller = hook.pytest_customop_register_checks
     results = call_hook(caller)
@@ -42,10 +42,10 @@ def selects_only_body(selection: Iterable[str] | None) -> bool:
 
 
 def select_checks(registry: Registry, declaration: Declaration, settings: Settings) -> list[Check]:
-    """The checks of a declaration: those that its mark selects, of those that the session selects.
+    """The checks of a declaration: those that both its mark and the session select.
 
     Raises:
-        MarkError: for a name in the mark that is not known, and for a known failure that no case can have.
+        MarkError: for an unknown name in the mark, and for a known failure that no case can have.
     """
     wrong = registry.unknown(declaration.checks or ())
     if wrong:

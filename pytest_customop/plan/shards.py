@@ -1,7 +1,7 @@
 """Split the collected items into shards, for CI jobs that share a suite. Imports no torch.
 
-All items of a case are in one shard. Which one depends on the collected cases and on the durations
-given, and not on their order, so that every job computes the same shards.
+All items of a case are in one shard. The shard depends on the collected cases and on the given durations,
+but not on their order, so that every job computes the same shards.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..settings import Shard
 from .omissions import ShardNote
 
 Item = TypeVar("Item")
-_UNIT = 1e6  # weights are whole numbers, whose sums do not depend on the order
+_UNIT = 1e6  # weights are integers, whose sums do not depend on the order
 
 
 def parts(weights: Mapping[str, int], count: int) -> dict[str, int]:
-    """The shard, from 1, of each case: the heaviest first, each to the shard that is lightest so far.
+    """The shard, from 1, of each case: the heaviest case first, each in the lightest shard so far.
 
     Args:
         weights: of the cases, by their keys.
@@ -38,9 +38,9 @@ def parts(weights: Mapping[str, int], count: int) -> dict[str, int]:
 def weights_of(
     cases: Mapping[str, Sequence[str]], durations: Mapping[str, float]
 ) -> dict[str, int]:
-    """The weight of each case: the seconds of its items, the mean for an item without a known duration.
+    """The weight of each case: the seconds of its items, with the mean for items of unknown duration.
 
-    Where no duration is known, it is the number of items.
+    If no duration is known, it is the number of items.
 
     Args:
         cases: the node ids of each case's items.
@@ -61,7 +61,7 @@ def split(
     shard: Shard,
     durations: Mapping[str, float],
 ) -> tuple[list[Item], list[Item], ShardNote]:
-    """The items of this shard, those of the others, and what the summary says about it.
+    """The items of this shard, those of the other shards, and the note for the summary.
 
     Both lists keep the order of `items`. Tests without the mark are in the first shard, so that all
     jobs together run each test once.

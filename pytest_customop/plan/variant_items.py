@@ -1,8 +1,8 @@
 """The items of the variants of a mark's samples: which variants, on which cases, with which checks.
 
-The variants of a case are one item per check. They are derived from one case of each sample, that of the
-first dtype and layout, with gradients and without. A check that needs no gradients runs on the variants
-without them only.
+The variants of a case are one item per check. They are derived from each sample's case in the first dtype
+and layout, with gradients and without. A check that needs no gradients runs only on the variants without
+gradients.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .items import CaseCell, Key, PlannedItem, PlannedVariant
 from .omissions import OmittedVariants, OnOmitted
 from .variants.ranking import call_signature, ranked_variants
 
-QUICK = 32  # the most variants of a sample in the quick set
+QUICK = 32  # the most variants of one sample in the quick set
 
 
 def variant_items(
@@ -32,7 +32,7 @@ def variant_items(
     checks: Sequence[Check],
     on_omitted: OnOmitted | None,
 ) -> Iterator[tuple[Key, PlannedItem]]:
-    """The items of all variants that the mark and the session ask for, with their keys.
+    """The items of all variants that the mark and the session select, with their keys.
 
     Args:
         cases: every case of the mark on one device.
@@ -60,12 +60,12 @@ def _kinds(check: Check, settings: Settings) -> Collection[str]:
 
 
 def _amount(settings: Settings) -> str | int:
-    """How many variants are tried; where the session names steps, all of these."""
+    """How many variants are tried; all of them if the session names steps."""
     return settings.variants.amount if settings.variant_steps is None else "full"
 
 
 def base_cases(declaration: Declaration, cases: Sequence[CaseCell]) -> Iterator[list[CaseCell]]:
-    """For each sample, the cases that its variants are derived from: one, or two by requires_grad."""
+    """For each sample, the cases that its variants are derived from: one, or one per requires_grad."""
     wants_gradients = True in (declaration.requires_grad or ())
     by_sample: dict[str, dict[Any, list[CaseCell]]] = {}
     for entry in cases:
@@ -108,12 +108,12 @@ class _Planner:
         """The items of one sample's variants.
 
         Args:
-            bases: the cases of the sample that differ in requires_grad only.
-            seen: the signatures of all samples; a variant that equals one of them is not an item.
+            bases: the cases of the sample that differ only in requires_grad.
+            seen: the signatures of all samples; a variant that equals one of them gets no item.
         """
         known: dict[
             int, list[Variant]
-        ] = {}  # both cases have one sample, unless a function made it
+        ] = {}  # both cases share the sample, unless a function made it
         for base in bases:
             sample = base.case.sample
             if id(sample) not in known:
@@ -136,7 +136,7 @@ class _Planner:
         )
 
     def _take(self, variants: list[Variant]) -> list[Variant]:
-        """The variants that the session asks for; the others are counted."""
+        """The variants that the session selects; the others are counted."""
         amount, steps = _amount(self._settings), self._settings.variant_steps
         self._steps |= {variant.step for variant in variants}
         if steps is not None:
@@ -158,7 +158,7 @@ class _Planner:
     def _items(
         self, base: CaseCell, variants: Sequence[Variant], has_both: bool
     ) -> Iterator[tuple[Key, PlannedItem]]:
-        """One item per check, which runs it on the variants, and one for those that do not run.
+        """One item per check on the variants, and one item for the variants that do not run.
 
         Args:
             has_both: whether the sample has a case with gradients and one without.
@@ -184,7 +184,7 @@ class _Planner:
             yield base.variants_item(None, not_run)
 
     def _planned(self, base: CaseCell, variant: Variant) -> PlannedVariant:
-        """The variant on a case, with the reason where it does not run."""
+        """The variant on a case, with the reason if it does not run."""
         case = base.with_variant(variant, self._settings)
         variants = self._declaration.variants
         predicate = variants if callable(variants) else None
@@ -205,11 +205,11 @@ class _Planner:
 
 
 def _wants(check: Check, base: CaseCell, variant: Variant, has_both: bool) -> bool:
-    """Whether a check runs on a variant of this case, if it does on one of its kind.
+    """Whether a check that runs on this kind of variants runs on a variant of this case.
 
     Args:
-        has_both: whether the sample has a case with gradients and one without. A check that does not need
-            gradients runs on the one without then.
+        has_both: whether the sample has a case with gradients and one without. Then a check that does not
+            need gradients runs on the one without.
     """
     if variant.kind == "gradients":
         return base.case.requires_grad

@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
-    # Not by `pytest_plugins`: for a name there pytest reads the metadata of all that is installed.
+    # Not with `pytest_plugins`: for a name there, pytest reads the metadata of all installed packages.
     pluginmanager.register(fixtures, "customop-fixtures")
 
 

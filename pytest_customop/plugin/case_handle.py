@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class CaseHandle:
     """One case of a marked test: call it to run the op on fresh inputs.
 
-    `args` and `kwargs` are those of the last call, as they are after it: a mutated argument has what
-    was written, and `.grad` what was accumulated. Before the first call they are fresh inputs.
+    `args` and `kwargs` are the arguments of the last call in their state after it: a mutated argument has
+    its new values, and `.grad` the accumulated gradient. Before the first call they are fresh inputs.
     """
 
     def __init__(self, case: Case) -> None:
@@ -96,14 +96,14 @@ class ConformanceError(AssertionError):
     Each defect is shown in full once; findings that follow from it or repeat it are named below it.
 
     Attributes:
-        results: of the checks that failed.
+        results: the results of the checks that failed.
     """
 
     def __init__(self, results: Sequence[CheckResult], remarks: Sequence[str] = ()) -> None:
         """Make the message.
 
         Args:
-            remarks: a line more for each result; empty for none.
+            remarks: an extra line for each result; empty for none.
         """
         self.results = list(results)
         count = counted(len({result.check for result in results}), "check")

@@ -1,4 +1,4 @@
-"""Make pytest items of marked functions and classes.
+"""Make pytest items from marked functions and classes.
 
 A marked function becomes two groups of items under one name: its checks, made from a stand-in, and its
 body once per case, if it requests `customop_case`.
@@ -23,12 +23,12 @@ _in_progress: set[int] = set()  # ids of the functions that pytest is making ite
 
 
 def items_of(collector: pytest.Collector, name: str, obj: Any) -> list[Any] | None:
-    """The items of a marked function; None where pytest does what it does anyway.
+    """The items of a marked function; None if pytest should proceed as usual.
 
     A marked class gets the method that carries its checks.
 
     Raises:
-        MarkError: for a mark on what cannot carry it.
+        MarkError: for a mark on an object that cannot carry it.
     """
     _validate_not_a_module_mark(collector)
     if isinstance(obj, pytest.MarkDecorator):
@@ -132,7 +132,7 @@ def _validate_called(name: str, mark: pytest.MarkDecorator) -> None:
 
 
 def _validate_not_multiplied(items: Sequence[Any], obj: object) -> None:
-    """Reject checks that something else than the plan parametrizes."""
+    """Reject checks that something other than the plan parametrizes."""
     others = {name for item in items for name in item.callspec.params} - {CELL}
     if others:
         raise wrong_mark(

@@ -1,4 +1,4 @@
-"""Shorten the failures that the terminal prints: a root cause in full, what follows from it in a line."""
+"""Shorten the failures that the terminal prints: root causes in full, their consequences in one line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FailureText:
 
 
 class _Crash:
-    """What failed, in one line: pytest writes `message` in the summary, the whole with `--tb=line`."""
+    """The failure in one line: pytest writes `message` in the summary, all of it with `--tb=line`."""
 
     def __init__(self, message: str, location: str) -> None:
         self.message = message
@@ -54,12 +54,12 @@ class _Crash:
 def dedupe_failures(
     reports: Iterable[pytest.TestReport], records: Sequence[ResultRecord], config: pytest.Config
 ) -> None:
-    """Shorten the texts of failures that follow from others, and name them in those.
+    """Shorten failures that follow from others, and list them in the text of their root cause.
 
     Args:
-        reports: the failed ones, as the terminal is about to print them. Those of checks are changed.
+        reports: the failed reports that the terminal is about to print. Those of checks are changed.
         records: every record of the session.
-        config: says how the terminal prints.
+        config: determines how the terminal prints.
     """
     printed = [record for record in records if record.text and not record.by_hand]
     roots = with_other_ops(printed, causes(printed))

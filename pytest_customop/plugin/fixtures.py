@@ -1,6 +1,6 @@
 """The fixtures that tests request.
 
-Every session loads this module, so that each fixture imports what it needs.
+Every session loads this module, so each fixture imports what it needs itself.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def customop_check(request: pytest.FixtureRequest) -> InlineCheck:
 def customop_device(request: pytest.FixtureRequest) -> str:
     """Each device of `--customop-devices` in turn; absent ones are skipped with the reason.
 
-    Under xdist, with several devices of a type, the current one is the worker's own.
+    Under xdist, with several devices of a type, the current device is the worker's own.
     """
     from .runtime import session_of
 

@@ -27,7 +27,7 @@ _FOLDER = "customop-fuzz"  # in pytest's cache
 
 
 def validate_hypothesis(config: pytest.Config) -> None:
-    """Raise `pytest.UsageError` where Hypothesis is not installed."""
+    """Raise `pytest.UsageError` if Hypothesis is not installed."""
     if importlib.util.find_spec("hypothesis") is None:
         raise pytest.UsageError(
             f"{where_given(config, 'fuzz')}: Hypothesis draws the inputs, and is not installed here: "
@@ -36,9 +36,9 @@ def validate_hypothesis(config: pytest.Config) -> None:
 
 
 def run_generated(item: pytest.Item, planned: PlannedItem, session: Session) -> list[ResultRecord]:
-    """The records of an item that generates inputs: one a defect and note; else a single one.
+    """The records of an item that generates inputs: one per defect and note, or else a single one.
 
-    Inputs that failed are kept in pytest's cache, and come first the next time.
+    Inputs that failed are kept in pytest's cache, and are tried first the next time.
     """
     from ..fuzz.search import search
 
@@ -78,7 +78,7 @@ def _without_finding(planned: PlannedItem, search_result: Found) -> CheckResult:
         variant_description="generated inputs",
     )
     if not search_result.accepted:
-        message = f"the op rejects every input that was generated, {search_result.rejected} of them"
+        message = f"the op rejects every generated input, {search_result.rejected} of them"
         return replace(passed, outcome="skipped", skip_code="nothing-generated", message=message)
     if sum(count for count, _ in search_result.skips.values()) < search_result.accepted:
         return passed

@@ -1,4 +1,4 @@
-"""The options that print something in place of a run, and wrong names of checks found before it."""
+"""The options that print something instead of a run, and the early detection of misspelt checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def print_instead(config: pytest.Config) -> int:
-    """Print what --customop-explain or --customop-list-checks asks for, and return the exit status.
+    """Print the output of --customop-explain or --customop-list-checks, and return the exit status.
 
     Raises:
         pytest.UsageError: for a name that is neither a finding nor a check, and for a wrong
@@ -59,8 +59,8 @@ def _explanation_of(name: str, checks: Registry) -> str:
         f"unknown finding or check {name!r}{did_you_mean(name, names)}" if name else "it is empty"
     )
     raise pytest.UsageError(
-        f"--customop-explain={name}: {wrong}; name a finding, as a failure begins with, or a check, as "
-        "--customop-list-checks lists"
+        f"--customop-explain={name}: {wrong}; name a finding (the first word of a failure) or a check "
+        "(see --customop-list-checks)"
     )
 
 

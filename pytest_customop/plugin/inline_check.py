@@ -1,4 +1,4 @@
-"""Check an op on the inputs of one call, in any test: what the fixture `customop_check` gives."""
+"""The value of the fixture `customop_check`: check an op on the inputs of one call, in any test."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _IN_PROCESS = "customop_check runs in the process of its test"
 class InlineCheck:
     """Check an op on these inputs: `customop_check(torch.ops.mylib.foo, x, y)`.
 
-    The arguments of the op follow it. `checks`, `variants`, `tolerances`, `reference` and `known` among the
-    keywords are those of the check; `with_options` gives them where the op has a keyword of such a name.
+    The arguments of the op follow it. The keywords `checks`, `variants`, `tolerances`, `reference` and
+    `known` are options of the check. If the op has an argument with such a name, use `with_options`.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class InlineCheck:
         reference: Callable[..., Any] | None = None,
         known: Sequence[Known] = (),
     ) -> InlineCheck:
-        """The same with options of the check: every keyword of its call is one of the op.
+        """The same check with options: every keyword of its call then belongs to the op.
 
         Args:
             checks: names and families, `-name` to remove one; None: those of the session.
-            variants: as in `check_op`; True: as `--customop-variants` says; False: none.
+            variants: as in `check_op`; True: those of `--customop-variants`; False: none.
             tolerances, reference: as in `customop_cases`.
             known: failures that are expected, with their reasons.
         """
@@ -82,11 +82,11 @@ class InlineCheck:
 
         Args:
             op: as in `customop_cases`.
-            args, kwargs: the op's, and options of the check, as in `with_options`.
+            args, kwargs: the op's arguments, and options of the check, as in `with_options`.
 
         Raises:
             ConformanceError: if there is a finding that is not known.
-            MarkError: for arguments that cannot be meant.
+            MarkError: for invalid arguments.
         """
         __tracebackhide__ = True
         op, options, kwargs = self._split(op, kwargs)
@@ -121,7 +121,7 @@ class InlineCheck:
     def _record(
         self, results: Sequence[CheckResult], declaration: Declaration
     ) -> tuple[list[CheckResult], list[str]]:
-        """Keep the records; the results with the outcomes that known failures give them, and remarks."""
+        """Keep the records; returns the results with the outcomes after known failures, and remarks."""
         item_records = self._item.stash.setdefault(RECORDS, [])
         strict = strict_by_default(self._item.config)
         records = []
@@ -155,7 +155,7 @@ def _validate_keywords(op: Op, keywords: Iterable[str]) -> None:
 
 
 def _device_of(sample: Sample) -> str | None:
-    """The device of the tensors that are not on the CPU, as on the command line; None without any."""
+    """The device of the first tensor that is not on the CPU, as on the command line; None without one."""
     for leaf in sample.leaves():
         if isinstance(leaf, torch.Tensor) and leaf.device.type not in ("cpu", "meta"):
             device = leaf.device
@@ -194,7 +194,7 @@ def _expected(record: ResultRecord, entries: Sequence[Known], strict: bool) -> R
 def _stale_for_any_variant(
     records: Sequence[ResultRecord], known: Sequence[Known], strict: bool
 ) -> list[ResultRecord]:
-    """The records, of which one is `xpassed` for each entry about any variant that none needs."""
+    """The records, with one `xpassed` for each entry for any variant that matches no failure."""
     updated = list(records)
     for check in dict.fromkeys(record.check for record in records if record.is_variant):
         at = [i for i, record in enumerate(updated) if record.is_variant and record.check == check]
@@ -206,6 +206,6 @@ def _stale_for_any_variant(
 
 
 def _remark(record: ResultRecord) -> str:
-    """The line of a failure that says which other finding is known here; empty without one."""
+    """The line of a failure that names another finding that is known here; empty without one."""
     last = record.text.rpartition("\n")[2]
     return last if record.outcome == "failed" and last.startswith("known  ") else ""

@@ -1,4 +1,4 @@
-"""Read off a test function or class where it is, and whether it has a body to run."""
+"""Find the location of a test function or class, and whether it has a body to run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def place_of(obj: Any) -> str:
 def has_body(marked: Any) -> bool:
     """Whether a marked test has something to run once per case.
 
-    Of a class: whether one of its methods requests `customop_case`.
+    For a class: whether one of its methods requests `customop_case`.
     """
     if not isinstance(marked, type):
         return not is_empty(marked)
@@ -46,5 +46,5 @@ def is_empty(function: Any) -> bool:
 
 
 def _plain(obj: Any) -> Any:
-    """The function inside of a static or class method, and of decorators that say what they wrap."""
+    """The function inside a static or class method, and inside decorators that set `__wrapped__`."""
     return inspect.unwrap(getattr(obj, "__func__", obj))

@@ -1,7 +1,7 @@
-"""The options, in one table: the parser, the ini keys, the report header and the documentation follow.
+"""The options, in one table for the parser, the ini keys, the report header and the documentation.
 
-An option `--customop-x-y` has an ini key `customop_x_y`; the command line wins. `read_options.py` makes
-the values given into `Settings`. Every session imports this module, so that it imports next to nothing.
+An option `--customop-x-y` has an ini key `customop_x_y`; the command line overrides it. `read_options.py`
+turns the given values into `Settings`. Every session imports this module, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Option(NamedTuple):
 
     Args:
         name: as it is written after `--customop-`.
-        help: what it does, as `--help` and the documentation say it. Markdown.
-        kind: what is given: one `text`, comma-separated `words` (in TOML a list or a string), a `path`,
-            `paths` (comma-separated, and the option is repeatable), or nothing, for a `flag`.
+        help: what it does, for `--help` and the documentation. Markdown.
+        kind: the kind of value: one `text`, comma-separated `words` (in TOML a list or a string), a `path`,
+            `paths` (comma-separated, and the option is repeatable), or none, for a `flag`.
         metavar: what `--help` shows in place of a value.
         example: a value that the documentation shows.
-        default: what holds where it is not given, for `--help` and the documentation.
-        more: whole sentences that only the documentation has. Markdown.
-        header: what the report header shows where the option is not given; empty: the header has it
-            only where it is given; None: never.
+        default: the text on the default, for `--help` and the documentation.
+        more: further sentences for the documentation only. Markdown.
+        header: what the report header shows if the option is not given; empty: the header has the option
+            only if it is given; None: never.
         field: of `Settings`; empty: the name, with underscores.
-        parse: makes the value of what is given: a string, a tuple of words, or a path (of `paths`, each
-            in turn). Raises `ValueError`. None takes it as it is.
+        parse: converts the given string, tuple of words, or path (for `paths`, each in turn). Raises
+            `ValueError`. None: the value stays as it is.
         validate: raises `ValueError` for a value that torch does not know. It imports torch, so a value
             of an ini file is validated when the first marked test is collected.
         rerun: whether the command that runs a failed item again repeats the option.
@@ -54,7 +54,7 @@ class Option(NamedTuple):
             is, because the controller has validated it. `unused`: only the controller needs it.
         words: the only values, written after `=`; without one, the option means `bare`.
         bare: one of them.
-        no_path: a word that is taken as it is where a path is expected.
+        no_path: a word that is allowed in place of a path.
         prints: whether something is printed and nothing runs. Such an option has no ini key.
     """
 
@@ -78,12 +78,12 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """As it is written on the command line."""
+        """The option as it is written on the command line."""
         return f"--{_PREFIX}-{self.name}"
 
     @property
     def key(self) -> str:
-        """As it is written in the ini file; also its name in pytest's parsed options."""
+        """The key in the ini file; also its name in pytest's parsed options."""
         return f"{_PREFIX}_{self.name.replace('-', '_')}"
 
     @property
@@ -142,7 +142,7 @@ ALL_OPTIONS = (
     ),
     Option(
         "variant",
-        "run these variants of the samples alone, comma-separated, by the name of the step",
+        "run only these variants of the samples, comma-separated, by the name of the step",
         kind="words",
         metavar="STEPS",
         example="empty0,transposed",
@@ -152,7 +152,7 @@ ALL_OPTIONS = (
     ),
     Option(
         "fuzz",
-        "check the ops on so many generated inputs a check, too",
+        "also check the ops on this many generated inputs per check",
         metavar="N",
         example="200",
         more="Hypothesis draws the inputs from the samples, for the cheap checks; a failure is shrunk to a "
@@ -183,22 +183,22 @@ ALL_OPTIONS = (
     ),
     Option(
         "max-samples",
-        "at most so many samples of a mark, drawn by the seed",
+        "use at most this many samples of a mark, chosen by the seed",
         metavar="N",
         example="3",
-        more="Their ids and values stay what they are, and the summary says which were left out.",
+        more="Their ids and values stay the same, and the summary says which were left out.",
         header="",
         parse=_in_settings("read_count"),
     ),
     Option(
         "compile-cells",
-        "which cases of a mark `compile.*` runs on: `all`, or so few (`pairwise`) that each sample, dtype, "
-        "layout and axis value is compiled with gradients and without",
+        "which cases of a mark `compile.*` runs on: `all`, or just enough (`pairwise`) to compile each "
+        "sample, dtype, layout and axis value with gradients and without",
         metavar="WORD",
         example="pairwise",
         default="all",
-        more="All other checks run on every case, and variants stay. The summary says how many cases were "
-        "left out.",
+        more="All other checks run on every case, and variants are not affected. The summary says how many "
+        "cases were left out.",
         header="",
         parse=_in_settings("read_compile_cells"),
     ),
@@ -224,12 +224,12 @@ ALL_OPTIONS = (
     ),
     Option(
         "report",
-        "write the results to this file: a page (`.html`), Markdown (`.md`) or `.json`; or `github`, the "
-        "summary of a job there; repeatable",
+        "write the results to this file: a page (`.html`), Markdown (`.md`) or `.json`; or to `github`, "
+        "the summary of a job on GitHub; repeatable",
         kind="paths",
         metavar="PATH",
         example="report.html",
-        more="It is complete also under `-n 2`, with `-x`, after Ctrl-C, and when a worker dies "
+        more="It is complete even with `-n 2` or `-x`, after Ctrl-C, and when a worker dies "
         "([reports.md](reports.md)).",
         no_path="github",
         field="reports",
@@ -242,14 +242,14 @@ ALL_OPTIONS = (
         kind="words",
         metavar="NAMES",
         example="mylib,-mylib::_helper",
-        more="Every overload, with gradients where there is a formula, on every device that is here and "
-        "has a kernel ([coverage.md](coverage.md)).",
+        more="Every overload needs a case, with gradients if it has a formula, and on every available "
+        "device with a kernel ([coverage.md](coverage.md)).",
         header="",
         parse=_in_settings("read_required_coverage"),
     ),
     Option(
         "baseline",
-        "a file of recorded failures, which are expected ones",
+        "a file of recorded failures, which are expected",
         kind="path",
         metavar="PATH",
         example="customop-baseline.toml",
@@ -259,7 +259,7 @@ ALL_OPTIONS = (
         "update-baseline",
         "record the failures of this run in the baseline",
         kind="flag",
-        more="Entries of what did not run stay as they are.",
+        more="Entries for cases that did not run stay as they are.",
     ),
     Option(
         "baseline-strict",
@@ -272,13 +272,13 @@ ALL_OPTIONS = (
         kind="path",
         metavar="DIR",
         example="repro",
-        more="A script shows the failure by plain torch calls, without pytest and this plugin.",
+        more="A script shows the failure with plain torch calls, without pytest and this plugin.",
         parse=_in_settings("script_folder"),
         in_worker="unchecked",
     ),
     Option(
         "harvest",
-        "check what a suite calls of the ops of these namespaces, comma-separated",
+        "check the calls that a suite makes to the ops of these namespaces, comma-separated",
         kind="words",
         metavar="NAMESPACES",
         example="mylib",
@@ -293,14 +293,14 @@ ALL_OPTIONS = (
         kind="path",
         metavar="PATH",
         example="test_customops.py",
-        more="A file that exists is left as it is, and is an error.",
+        more="An existing file is an error and is not changed.",
         parse=_in_settings("new_test_file"),
         in_worker="unchecked",
     ),
     Option(
         "scan",
-        "check the ops that these packages register, comma-separated, without a test: what they register, "
-        "and whatever inputs are found that they accept",
+        "check the ops that these packages register, comma-separated, without a test: their registrations, "
+        "and any inputs found that they accept",
         kind="words",
         metavar="PACKAGES",
         example="mylib",
@@ -310,7 +310,7 @@ ALL_OPTIONS = (
     ),
     Option(
         "scan-namespace",
-        "scan the ops of these namespaces, comma-separated, not of all that the packages register",
+        "scan only the ops of these namespaces, comma-separated, not all that the packages register",
         kind="words",
         metavar="NAMESPACES",
         example="mylib",
@@ -331,7 +331,7 @@ ALL_OPTIONS = (
         kind="path",
         metavar="PATH",
         example="test_mylib.py",
-        more="A file that exists is left as it is, and is an error.",
+        more="An existing file is an error and is not changed.",
         parse=_in_settings("new_test_file"),
         in_worker="unchecked",
     ),
@@ -342,7 +342,7 @@ ALL_OPTIONS = (
         kind="path",
         metavar="PATH",
         example="examples.py",
-        more="An op with examples is checked on these, and no inputs are searched for it.",
+        more="An op with examples is checked on them, without a search for inputs.",
         parse=_in_settings("python_file"),
     ),
     Option(
@@ -364,7 +364,7 @@ ALL_OPTIONS = (
         "seconds that an item may take; 0 for no limit",
         metavar="SECONDS",
         example="60",
-        default="300 in a child process, else no limit",
+        default="300 in a child process, otherwise no limit",
         more="Without `--customop-isolate=on` it needs pytest-timeout.",
         parse=_in_settings("read_seconds"),
         rerun=True,
@@ -374,7 +374,7 @@ ALL_OPTIONS = (
         "gigabytes that the child process of `--customop-isolate` may hold; 0 for no limit",
         metavar="GB",
         example="8",
-        default="four fifths of what is free",
+        default="four fifths of the free memory",
         more="Linux only.",
         parse=_in_settings("read_gigabytes"),
         rerun=True,
@@ -389,17 +389,17 @@ ALL_OPTIONS = (
     Option("list-checks", "print the checks with one line each, and exit", "flag", prints=True),
 )
 
-# Those that become settings.
+# The options that become settings.
 OPTIONS = tuple(option for option in ALL_OPTIONS if not option.prints)
 
-# The report header of a session without options, which does not make its settings for that.
+# The report header of a session without options, which can do without the settings.
 BY_DEFAULT = "customop: " + " ".join(
     f"{option.name}={option.header}" for option in OPTIONS if option.header
 )
 
 
 class _StoreWord(argparse.Action):
-    """Stores what follows `=`, or `const`. So an argument after the option is not taken for its value."""
+    """Stores what follows `=`, or `const`. So an argument after the option is not used as its value."""
 
     def __call__(
         self,
@@ -447,7 +447,7 @@ def add_options(parser: pytest.Parser) -> None:
             parser.addini(option.key, text, type=_INI_TYPES[option.kind], default=None)
 
 
-# Shown in `--help`. `ini_value` reads what the file has: a type takes either a string or a list.
+# Only for `--help`: a type accepts either a string or a list, so `ini_value` reads the file itself.
 _INI_TYPES: dict[str, Literal["string", "linelist", "bool"]] = {
     "text": "string",
     "words": "linelist",
@@ -466,7 +466,7 @@ def any_given(config: pytest.Config) -> bool:
 
 
 def ini_value(config: pytest.Config, key: str) -> Any:
-    """The value of an ini key as it was written; None where there is none.
+    """The value of an ini key as it was written; None if there is none.
 
     `config.getini` converts it to one type, and native TOML (pytest 9) has several: names are a string or
     a list, a seed is a string or a number.
@@ -476,7 +476,7 @@ def ini_value(config: pytest.Config, key: str) -> Any:
 
 
 def overridden(config: pytest.Config, key: str) -> str | None:
-    """The value that pytest's `-o key=value` gives an ini key; of several the last."""
+    """The value that pytest's `-o key=value` gives an ini key; the last one if there are several."""
     for text in reversed(config.getoption("override_ini", None) or ()):
         name, _, value = text.partition("=")
         if name == key:

@@ -1,4 +1,4 @@
-"""Run what is quick first where a session stops at a failure: `-x`, `--maxfail`."""
+"""Run quick items first if the session stops at a failure: `-x`, `--maxfail`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _COSTS = list(COSTS)  # from cheap to expensive
 def quick_first(items: list[pytest.Item]) -> None:
     """Sort the items of the marks of each class, or of the rest of a file, in place.
 
-    The checks of little cost come first, those that compile last, and among checks of one cost the samples
-    before the variants. Within each of these the order stays. So does the place of other tests, and no
-    fixture of a class or module is set up twice.
+    Cheap checks come first, and checks that compile come last. Among checks of equal cost, samples come
+    before variants. Otherwise the order stays. Other tests keep their positions, and no fixture of a class
+    or module is set up twice.
     """
     places: dict[Any, list[int]] = {}
     for at, item in enumerate(items):
@@ -34,5 +34,5 @@ def quick_first(items: list[pytest.Item]) -> None:
 
 def _rank(planned: PlannedItem) -> tuple[int, bool]:
     cost = "" if planned.check is None else planned.check.cost
-    # The test's body, and checks that do not say what they cost, are like most checks.
+    # The test's body, and checks without a declared cost, count like most checks.
     return _COSTS.index(cost or "calls"), bool(planned.variants)

@@ -16,7 +16,7 @@ from .session.state import Session
 if TYPE_CHECKING:
     from ..plan.items import PlannedItem
 
-NOTHING = "not-selected"  # the id of the item of a test of which nothing is selected
+NOTHING = "not-selected"  # the id of the item of a test if nothing of it is selected
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -32,7 +32,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def _cells(metafunc: pytest.Metafunc) -> None:
-    """With the planned items of the test, which hooks may change."""
+    """Parametrize with the planned items of the test, which hooks may change."""
     from ..core.hooks import call_hook
     from .planning import plan_for
 

@@ -28,11 +28,11 @@ def plan_for(
     available: Callable[[str], str | None],
     on_omitted: OnOmitted | None = None,
 ) -> list[PlannedItem]:
-    """The planned items of a function: of a stand-in the checks, else the body once per case.
+    """The planned items of a function: the checks of a stand-in, or else the body once per case.
 
     Args:
         registry: the checks that the function's node sees.
-        available: why a device cannot be used here; None if it can.
+        available: returns why a device cannot be used here; None if it can.
         on_omitted: called with what is left out.
 
     Raises:
@@ -107,7 +107,7 @@ def _validate_marked_nodes(metafunc: pytest.Metafunc) -> None:
 
 
 def _validate_selections(marked: Any, declarations: Sequence[Declaration]) -> None:
-    """Reject a mark that selects nothing but a body, where the body is empty."""
+    """Reject a mark that selects only the body if the body is empty."""
     from ..plan.selection import selects_only_body
 
     if isinstance(marked, type) or not is_empty(marked):

@@ -1,4 +1,4 @@
-"""What `-v` shows of each item while the session runs: its op, its findings, and that it compiles.
+"""The details that `-v` adds to each item while the session runs: op, findings, the first compilation.
 
 The node id, which pytest prints, has the check and the case.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # As the hook returns it: category, letter, and word, with or without its markup.
 Status = tuple[str, str, "str | tuple[str, dict[str, bool]]"]
 
-_LONG = 5.0  # seconds; how long an item took is printed from here on
+_LONG = 5.0  # seconds from which the duration of an item is printed
 _COMPILES = "(the first compilation may take a minute) ..."
 
 
@@ -40,7 +40,7 @@ class Progress:
     def pytest_report_teststatus(
         self, report: pytest.TestReport
     ) -> Generator[None, Status, Status]:
-        """Add to the word what the item was about. The summary at the end asks for the word again."""
+        """Add the details of the item to the word. The summary at the end calls this hook again."""
         category, letter, word = yield
         records = attached(report) if self._is_running and word else []
         if not records or records[0].by_hand:
@@ -65,12 +65,12 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Leave the words of the summary as they are."""
+        """Add nothing to the words in the summary."""
         self._is_running = False
 
 
 def _about(records: Sequence[ResultRecord], seconds: float) -> str:
-    """`mylib::crop 14 variants: fake-stride-mismatch`, and how long it took if that is long."""
+    """`mylib::crop 14 variants: fake-stride-mismatch`, and the duration if it is long."""
     text = records[0].op
     variants = sum(record.is_variant for record in records)
     if variants:

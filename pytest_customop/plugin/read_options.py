@@ -29,7 +29,7 @@ class _RawValue(NamedTuple):
         value: as the command line or the file has it.
         on_command_line: False for a value of an ini key.
         place: the option, or the ini file and the key.
-        no_path: a word that is taken as it is where a path is expected.
+        no_path: a word that is allowed in place of a path.
     """
 
     value: Any
@@ -38,7 +38,7 @@ class _RawValue(NamedTuple):
     no_path: str = ""
 
     def where(self, value: Any = None) -> str:
-        """The place and what was given there, to begin an error message with.
+        """The place and the given value, for the beginning of an error message.
 
         Args:
             value: the wrong one of several values; None for all of them.
@@ -62,7 +62,7 @@ def read_settings(config: pytest.Config) -> Settings:
     """The settings of a session.
 
     Raises:
-        pytest.UsageError: for a value that is not allowed, as far as that shows without torch.
+        pytest.UsageError: for an invalid value, as far as this is known without torch.
     """
     worker = hasattr(config, "workerinput")
     values = dict(getattr(config, "workerinput", {}).get(SENT, {}))
@@ -82,7 +82,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def _without_child(config: pytest.Config, isolate: str) -> str | None:
-    """How variants that could crash the process would run; None where a child process runs them."""
+    """How variants that could crash the process could be run; None if a child process runs them."""
     if not POSIX:
         return "a child process runs them on Linux and macOS"
     if isolate == "off":
@@ -109,7 +109,7 @@ def validate_settings(config: pytest.Config, settings: Settings, on_command_line
 
 
 def where_given(config: pytest.Config, name: str) -> str:
-    """The place and the value of an option, to begin an error message with: `--customop-seed=x`.
+    """The place and the value of an option, for the beginning of an error message: `--customop-seed=x`.
 
     For a value of an ini file this names the file and the key.
     """
@@ -149,7 +149,7 @@ def value_text(value: Any) -> str:
 
 
 def sent_to_workers(settings: Settings) -> dict[str, Any]:
-    """What a controller sends its workers under `SENT`."""
+    """The values that a controller sends its workers under `SENT`."""
     return {
         option.setting: getattr(settings, option.setting)
         for option in OPTIONS
@@ -158,7 +158,7 @@ def sent_to_workers(settings: Settings) -> dict[str, Any]:
 
 
 def _raw_value(config: pytest.Config, option: Option) -> _RawValue | None:
-    """What was given, on the command line or else in the ini file."""
+    """The value given on the command line, or else in the ini file."""
     value = config.getoption(option.key)
     if value is not None:
         return _RawValue(value, True, option.flag, option.no_path)
@@ -171,7 +171,7 @@ def _raw_value(config: pytest.Config, option: Option) -> _RawValue | None:
 
 
 def _folder(config: pytest.Config, raw: _RawValue) -> Path:
-    """The folder that a path is relative to: of an ini file, its own."""
+    """The folder that a path is relative to: for a path in an ini file, the folder of that file."""
     in_file = not raw.on_command_line and not raw.place.startswith("-o ")
     return config.inipath.parent if in_file and config.inipath else config.invocation_params.dir
 
@@ -185,7 +185,7 @@ def _ini_file(config: pytest.Config) -> str:
     return str(config.inipath)
 
 
-# Readers, one a kind of option: from what was given to the value of the setting; None for nothing.
+# Readers, one per kind of option: from the given value to the setting; None if it is empty.
 # Each raises `ValueError` with the place and the value.
 
 _Parse = Callable[[Any], Any]
@@ -255,7 +255,7 @@ def _one_text(raw: _RawValue) -> str:
 
 
 def _lines(value: Any) -> list[str]:
-    """What a list has, or the lines of a text."""
+    """The elements of a list, or the lines of a text."""
     if isinstance(value, bool):
         return [str(value).lower()]
     texts = value if isinstance(value, list) else str(value).strip().split("\n")

@@ -1,4 +1,4 @@
-"""Run the check of a planned item, on its case or on each of its variants, and end the item by it."""
+"""Run the check of a planned item, on its case or on each of its variants, and end the item accordingly."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _run_cases(item: pytest.Item, planned: PlannedItem, check: Check, session: S
 
 
 def end_item(records: Sequence[ResultRecord]) -> None:
-    """End the item by its records: a failure comes first, then known failures, then notes."""
+    """End the item according to its records: failures come first, then known failures, then notes."""
     text = failure_text(records)
     if text is not None:
         pytest.fail(text, pytrace=False)

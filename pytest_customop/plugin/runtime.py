@@ -1,4 +1,4 @@
-"""pytest's hooks in a session that uses the plugin, by an option, a mark or a fixture of it.
+"""The pytest hooks of a session that uses an option, a mark or a fixture of the plugin.
 
 No other session loads them: `session_of` registers them when it is first called.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def session_of(config: pytest.Config) -> Session:
-    """The state of a session, made when it is first asked for."""
+    """The state of a session, created at the first call."""
     session = config.stash.get(SESSION, None)
     if session is None:
         session = config.stash[SESSION] = Session(config)
@@ -38,10 +38,10 @@ def session_of(config: pytest.Config) -> Session:
 
 
 def apply_options(config: pytest.Config) -> None:
-    """Validate the options, and start what they ask for.
+    """Validate the options, and start what they require.
 
     Raises:
-        pytest.UsageError: for a value that is not allowed, or that cannot be had here.
+        pytest.UsageError: for a value that is not allowed, or not possible here.
     """
     session = session_of(config)
     session.validate_command_line()
@@ -123,7 +123,7 @@ class Runtime:
             return
         if not _is_worker(config):
             raise pytest.UsageError(wrong[0])
-        # A usage error inside a worker would read as an internal one: the controller prints it.
+        # A usage error in a worker would look like an internal error, so the controller prints it.
         items.clear()
 
     @pytest.hookimpl(trylast=True)
@@ -150,7 +150,7 @@ class Runtime:
     def pytest_report_collectionfinish(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> str | None:
-        """Say what a first session waits for."""
+        """Announce the compilations, which slow down a first session."""
         if config.get_verbosity() < 0 or config.option.collectonly:
             return None
         compiling = sum(_compiles_first(item.stash.get(PLANNED, None)) for item in items)
@@ -290,13 +290,13 @@ class Runtime:
 
 
 def _surroundings(item: pytest.Item) -> tuple[Any, ...]:
-    """What is set up around an item, so that an op of another item may be called inside it too."""
+    """The file, class and fixtures of an item. If they are equal, items may call each other's ops."""
     fixtures = tuple(getattr(item, "fixturenames", ()))
     return item.path, getattr(item, "cls", None), fixtures
 
 
 def _deselect_empty(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop the items that stand for nothing: a body, or checks, that are not selected."""
+    """Deselect the items without content: their body, or their checks, are not selected."""
     empty = [
         item
         for item in items
@@ -343,7 +343,7 @@ def _compiles_first(planned: PlannedItem | None) -> bool:
 
 
 def _place_skip(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Give a skip the location of the test, not that of the plugin."""
+    """Give a skip the location of the test instead of the plugin's."""
     if report.skipped and isinstance(report.longrepr, tuple):
         path, line, _ = item.reportinfo()
         report.longrepr = (str(path), (line or 0) + 1, report.longrepr[2])

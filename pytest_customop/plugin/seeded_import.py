@@ -1,7 +1,7 @@
-"""Samples that a file draws while it is imported are the same in every process.
+"""Make samples that a file draws while it is imported the same in every process.
 
-They stand in the mark as `torch.randn(4, 5)`. torch starts its stream from another seed in every process,
-so a worker of pytest-xdist, a child or the next run would have other samples, and maybe other ids.
+An example is `torch.randn(4, 5)` in a mark. torch starts its stream from another seed in every process, so
+a worker of pytest-xdist, a child or the next run would have other samples, and maybe other ids.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 def torch_seeded(collector: pytest.Collector) -> Iterator[None]:
     """Start torch's stream from the session's seed and the file's name, and restore it afterwards.
 
-    Of a file that calls `torch.manual_seed` by itself, the stream stays as the file leaves it.
+    If the file calls `torch.manual_seed` itself, the stream stays as the file leaves it.
     """
     try:
         import torch

@@ -1,7 +1,7 @@
-"""The functions that carry the checks of a mark, in the place of the marked function or class.
+"""The functions that carry the checks of a mark, in place of the marked function or class.
 
-A stand-in requests none of the fixtures of the marked function, so that what parametrizes that function
-does not multiply the checks.
+A stand-in requests none of the fixtures of the marked function, so parametrizing that function does not
+multiply the checks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def stand_in_for(marked: Any, in_class: bool) -> Any:
 
 
 def add_checks_method(cls: type) -> None:
-    """Give a marked class its stand-in as a method, unless it has it."""
+    """Give a marked class its stand-in as a method, unless it has one."""
     if CLASS_CHECKS in vars(cls):
         return
 

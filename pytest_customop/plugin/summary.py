@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def print_summary(terminal: Any, session: Session) -> None:
-    """Print all sections that have something to say. With `-q`, the table and the findings alone.
+    """Print all sections that are not empty. With `-q`, print only the table and the findings.
 
     Args:
         terminal: pytest's terminal reporter.
@@ -50,7 +50,7 @@ def _results(session: Session, terminal: Any, *, brief: bool) -> list[str]:
 
 
 def _notes(session: Session) -> list[str]:
-    """What the session left out, saw, recorded, and did not reach."""
+    """The lines on omissions, harvest, scan, baseline and coverage."""
     from ..report.coverage import coverage_lines
 
     notes = session.omissions.lines(session.settings.max_samples)

@@ -19,7 +19,7 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"  # the variable in which GitHub names the file 
 
 
 def write_reports(session: Session) -> None:
-    """Write every report; what cannot be written is noted, and the others are written."""
+    """Write every report. A failure to write one is noted, and the others are still written."""
     report = _report_of(session)
     for path in session.settings.reports:
         try:

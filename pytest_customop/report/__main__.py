@@ -26,11 +26,11 @@ _COMPARE = f"""usage: {PROGRAM} OLD.json NEW.json
 Compare two reports of --customop-report, or merge several into one. Both read the JSON reports of this
 and of earlier versions.
 
-The comparison prints what is broken, mended, new and gone, by op, check and finding. It exits with 1 if a
+The comparison prints what is broken, fixed, new and gone, by op, check and finding. It exits with 1 if a
 case fails that did not fail before.
 
--o OUT   where the merged report goes; its ending says the format; repeatable. Of a result that several
-         reports have, the worst is kept.
+-o OUT   the file of the merged report; its ending selects the format; repeatable. If several reports have
+         a result, the worst is kept.
 """
 
 
@@ -111,7 +111,7 @@ def _run() -> NoReturn:
     try:
         status = main()
         sys.stdout.flush()
-    except BrokenPipeError:  # as of `| head`
+    except BrokenPipeError:  # for example `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     raise SystemExit(status)

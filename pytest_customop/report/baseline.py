@@ -18,12 +18,12 @@ _MANY = 20  # rows
 
 
 def stale_lines(name: str, changes: Iterable[Change], unmatched: Sequence[Entry]) -> list[str]:
-    """What of a baseline is out of date: entries that no longer fail, and those that match nothing.
+    """The lines on out-of-date entries: those that no longer fail, and those that match nothing.
 
     Args:
         name: of the file.
-        changes: what an update would make of the entries.
-        unmatched: entries that are about no case of the session.
+        changes: the changes that an update would make.
+        unmatched: entries that match no case of the session.
     """
     rows = [
         [*change.old.key, f"{_what(change)}{_where(change)}", change.old.comment]
@@ -37,20 +37,20 @@ def stale_lines(name: str, changes: Iterable[Change], unmatched: Sequence[Entry]
 
 
 def undecided_lines(name: str, count: int) -> list[str]:
-    """What a part of the tests cannot say of entries about calls.
+    """The line on entries about calls that a part of the tests cannot judge.
 
     Args:
         name: of the file.
-        count: how many entries did not fail, and may do so in calls of other tests.
+        count: how many entries did not fail, but may fail in calls of other tests.
     """
     if not count:
         return []
     entries = "1 more entry" if count == 1 else f"{count} more entries"
-    return [f"{entries} of {name} did not fail in these tests; a run of all of them decides."]
+    return [f"{entries} of {name} did not fail in these tests; run all tests to decide."]
 
 
 def update_lines(name: str, merged: Merged, unmatched: Sequence[Entry]) -> list[str]:
-    """What an update has done.
+    """The lines on what an update has done.
 
     Args:
         name: of the file.
@@ -89,7 +89,7 @@ def _what(change: Change) -> str:
 
 
 def _where(change: Change) -> str:
-    """For what of the entry it no longer fails; empty if for all of it."""
+    """The part of the entry that no longer fails; empty if that is all of it."""
     if change.new is None:
         return ""
     parts = _dimensions(change.without)

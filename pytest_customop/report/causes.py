@@ -1,11 +1,12 @@
 """Find the root cause of each finding, so that each defect is reported in full once.
 
-Findings of one case belong together if they have the same code, or if one may follow from the other. So do
-findings of a variant and of its sample. Where a kernel reads outside of its memory, crashes, reads past
-the end and values that differ from call to call are one defect on variants of the same aspect; so are, on
-variants of dtypes, such values of a kernel that reads memory as another dtype. Findings of several cases
-are one defect if they have the same code and differ in nothing but sizes, dtypes and values, or, on
-variants, if these change the same aspect of the samples.
+Findings of one case belong together if they have the same code, or if one may follow from the other. The
+same holds for findings of a variant and of its sample. If a kernel reads outside of its memory, crashes,
+reads past the end and values that differ from call to call are one defect on variants of the same aspect.
+On variants of dtypes, they are also one defect with a kernel that reads memory as another dtype.
+
+Findings of several cases are one defect if they have the same code and their messages differ only in sizes,
+dtypes and values. On variants, the same code and the same changed aspect of the samples are enough.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..core.wording import counted, listed_briefly
 from ..declare.variant import JOINT, LARGE
 from ..run.record import FindingRecord, ResultRecord
 
-# What may differ in the messages of one defect: sizes and strides, numbers with a fraction, dtypes.
+# Parts that may differ in the messages of one defect: sizes and strides, floats, dtypes.
 _VARYING = (
     (re.compile(r"[(\[][-\d, ]*[)\]]"), "()"),
     (re.compile(r"-?\d+\.\d*(e[-+]?\d+)?"), "0."),
@@ -28,16 +29,16 @@ _VARYING = (
 )
 
 
-# From so many ops on, a defect that they share is reported in full for the first of them. Where a process
-# ended or hung, each op has a stack of its own.
+# If at least this many ops share a defect, it is reported in full only for the first one. Crashes and
+# hangs are excluded, because each op has its own stack.
 _MANY_OPS = 3
 _ALWAYS_IN_FULL = ("crash", "hang")
 
-_SIZES = "shape"  # what variants of other sizes change
+_SIZES = "shape"  # the aspect of variants with other sizes
 
-# What is found of a kernel that reads outside of its memory, the surest first.
+# Findings on a kernel that reads or writes outside of its memory, the most certain first.
 _OUTSIDE = ("crash", "out-of-bounds-read", "out-of-bounds-write")
-# What it gives where that does not end the process: equal calls differ.
+# Findings on such a kernel if the process survives: equal calls differ.
 _OF_MEMORY = (
     "grad-mode-mismatch",
     "outputs-not-repeatable",
@@ -81,7 +82,7 @@ def causes(records: Iterable[ResultRecord]) -> dict[int, int]:
 
 
 def with_other_ops(records: Sequence[ResultRecord], roots: Mapping[int, int]) -> dict[int, int]:
-    """The root causes, where one defect of many ops has one root: for text that people read.
+    """The root causes, with a single root for a defect of many ops: for text that people read.
 
     Args:
         records: as for `causes`.
@@ -105,7 +106,7 @@ def with_other_ops(records: Sequence[ResultRecord], roots: Mapping[int, int]) ->
 
 
 def _order(record: ResultRecord, finding: FindingRecord) -> tuple[Any, ...]:
-    """Causes before consequences, samples before their variants, one change before several."""
+    """The sort key: samples before variants, one change before several, causes before consequences."""
     aspects = len(_aspects(record))
     return record.is_variant, aspects > 1, *finding.rank, record.check or "", record.nodeid
 
@@ -113,7 +114,7 @@ def _order(record: ResultRecord, finding: FindingRecord) -> tuple[Any, ...]:
 def _explains(earlier: FindingRecord, record: ResultRecord, finding: FindingRecord) -> bool:
     """Whether a finding is the same as an earlier one of its case or sample, or may follow from it.
 
-    What a check finds on a sample by changing its sizes, it may find again on a variant of other sizes.
+    A finding that a check makes on a sample by changing its sizes may recur on variants of other sizes.
     """
     if earlier.code.startswith("fake-size-") and _aspect(record) == _SIZES:
         return finding.code in (earlier.code, *earlier.follows) or earlier.code in finding.follows
@@ -121,13 +122,13 @@ def _explains(earlier: FindingRecord, record: ResultRecord, finding: FindingReco
 
 
 def _case(record: ResultRecord) -> tuple[Any, ...]:
-    """What is equal for findings of one case. A variant is one case, with gradients and without."""
+    """A key that is equal for findings of one case. A variant is one case, with gradients and without."""
     place = replace(record.place, requires_grad=None) if record.is_variant else record.place
     return record.test, record.op, place
 
 
 def _cases(record: ResultRecord) -> Iterator[tuple[Any, ...]]:
-    """The case of a record, and of a variant those of its sample."""
+    """The case of a record and, for a variant, those of its sample."""
     yield _case(record)
     if record.is_variant:
         for requires_grad in (False, True):
@@ -151,19 +152,19 @@ def _repeated(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, .
 
 
 def _aspect(record: ResultRecord) -> str | None:
-    """What a variant changes: large sizes are sizes."""
+    """The aspect that a variant changes. Large sizes count as sizes."""
     return _SIZES if record.place.aspect in LARGE else record.place.aspect
 
 
 def _aspects(record: ResultRecord) -> list[str]:
-    """What a variant of several changes changes; one element for any other."""
+    """The aspects that a variant changes: several for a variant of several changes."""
     return (record.place.aspect or "").split(JOINT)
 
 
 def _outside_keys(record: ResultRecord, finding: FindingRecord) -> Iterator[tuple[Any, ...]]:
     """The keys of reads outside of memory that a finding on a variant may follow from.
 
-    Tensors of a narrower dtype, read as if they were of the sample's, are read past their end.
+    A kernel that reads tensors of a narrower dtype as if they had the sample's dtype reads past their end.
     """
     if finding.code in _OUTSIDE:
         causes = _OUTSIDE[: _OUTSIDE.index(finding.code)]
@@ -182,7 +183,7 @@ def _own_keys(record: ResultRecord, finding: FindingRecord) -> list[tuple[Any, .
 
 
 def _general(message: str) -> str:
-    """The message without what differs from case to case of one defect."""
+    """The message without the parts that differ between the cases of one defect."""
     for pattern, to in _VARYING:
         message = pattern.sub(to, message)
     return message
@@ -193,7 +194,7 @@ def one_line(record: ResultRecord, root: ResultRecord, root_id: str) -> str:
 
     Args:
         record: the finding that follows from another one or repeats it.
-        root: that other one.
+        root: the other finding.
         root_id: its node id.
     """
     assert record.finding is not None
@@ -223,7 +224,7 @@ def also_line(root: ResultRecord, others: Sequence[ResultRecord]) -> str:
 
 
 def _step(record: ResultRecord, root: ResultRecord) -> str:
-    """The step of a variant, with its sample where that is another one."""
+    """The step of a variant, with its sample if that is not the root's."""
     same = record.place.sample == root.place.sample
     return str(record.place.variant) if same else record.place.name
 

@@ -37,8 +37,8 @@ def coloured(lines: Iterable[str], width: int) -> Iterator[list[Part]]:
     """Each line of the terminal as parts.
 
     Args:
-        lines: of the summary. A heading stands after an empty line and is not indented.
-        width: at which lines are wrapped.
+        lines: of the summary. A heading follows an empty line and is not indented.
+        width: the width at which lines are wrapped.
     """
     heading, after_empty = "", False
     for line in lines:

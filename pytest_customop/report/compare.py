@@ -1,4 +1,4 @@
-"""Compare two reports: which failures are new, which are gone, and which cases are in one of them only."""
+"""Compare two reports: which failures are new, which are gone, and which cases are in only one of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .identity import Result, case_name, place_key, result_key
 
 _FAILED = ("failed", "error")
 _JUDGED = ("passed", "noted", "xpassed")
-_ROWS = 40  # that a section lists
+_ROWS = 40  # the most rows of a section
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Change:
 
     @property
     def kind(self) -> str:
-        """A key of `_HEADINGS`; `same` for a result that tells nothing new."""
+        """A key of `_HEADINGS`; `same` if there is nothing to report."""
         if self.before is None:
             return "new"
         if self.after is None:
@@ -48,7 +48,7 @@ class Change:
 
     @property
     def result(self) -> Result:
-        """The result that says what the change is about: the later one, but of a failure that is gone."""
+        """The result to show: the earlier one of a failure that is fixed or a case that is gone."""
         chosen = self.before if self.kind in ("mended", "gone") else self.after
         assert chosen is not None
         return chosen
@@ -58,7 +58,7 @@ class Change:
 _HEADINGS = {
     "broken": "Broken: fails now, and did not fail before",
     "other": "Fails with another finding",
-    "mended": "Mended",
+    "mended": "Fixed",
     "known": "Fails, and is a known failure now",
     "unchecked": "No longer checked",
     "new": "New",
@@ -69,7 +69,7 @@ _HEADINGS = {
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Every case of two reports, matched.
 
-    A case is matched by its test, op, check and place; where the test has another name now, without it.
+    A case is matched by its test, op, check and place; if the test was renamed, without the test.
     """
     before, after = deque(old["results"]), deque(new["results"])
     changes: list[Change] = []
@@ -86,7 +86,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 def _match(
     before: Iterable[Result], after: Iterable[Result], key: Callable[[Result], Hashable]
 ) -> tuple[list[Change], deque[Result], deque[Result]]:
-    """The pairs with one key, and what is left on either side."""
+    """The pairs with equal keys, and the unmatched results of both sides."""
     waiting: dict[Hashable, deque[Result]] = defaultdict(deque)
     for result in before:
         waiting[key(result)].append(result)
@@ -144,12 +144,12 @@ def _failures(report: Mapping[str, Any]) -> str:
 
 
 def _code(result: Result) -> str:
-    """The finding of a result, or its outcome where it has none."""
+    """The finding of a result, or its outcome if it has none."""
     return str(result["finding"] or result["outcome"])
 
 
 def _rows(changes: Sequence[Change], kind: str) -> list[str]:
-    """A row for each op, check and finding; of results without a finding, for each op and outcome."""
+    """One row per op, check and finding; for results without a finding, one per op and outcome."""
     groups: dict[tuple[str, str, str], list[Change]] = defaultdict(list)
     for change in changes:
         groups[_group(change, kind)].append(change)
@@ -168,7 +168,7 @@ def _rows(changes: Sequence[Change], kind: str) -> list[str]:
 
 
 def _is_quiet(change: Change) -> bool:
-    """Whether a result has no finding that one should read of first."""
+    """Whether a result is no failure, so that it comes after the failures."""
     return change.result["outcome"] not in (*_FAILED, "xfailed")
 
 
@@ -193,7 +193,7 @@ def _where(group: Sequence[Change], kind: str) -> str:
 
 
 def _was(group: Sequence[Change], kind: str) -> list[str]:
-    """What the other report says of the cases, where it is not what one expects."""
+    """The outcomes of the cases in the other report, if they are not the expected ones."""
     if kind == "broken":
         others = Counter(
             change.before["outcome"]

@@ -1,6 +1,6 @@
 """Which ops of a namespace had no case, none with gradients, or none on a device they have a kernel for.
 
-Imports no torch: what is registered comes as `RegisteredOp`.
+Imports no torch: registered ops are passed as `RegisteredOp`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..core.suggest import did_you_mean
 from ..core.wording import counted, listed_briefly
 from ..run.record import AUDIT, ResultRecord
 
-_NAMESPACES = 4  # that the summary lists
+_NAMESPACES = 4  # the most that the summary lists
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,16 @@ class RegisteredOp:
 
 @dataclass(frozen=True)
 class Scope:
-    """What the session was asked for, as far as it decides what can be judged.
+    """The facts of the session that decide what can be judged.
 
     Args:
         required: the namespaces that `--customop-require-coverage` names.
         left_out: patterns of names that it leaves out.
-        not_judged: why nothing can be judged; None where something can.
+        not_judged: why nothing can be judged; None if something can.
         not_judged_unless_required: the same, for namespaces that are not required.
-        deselected: the ops of tests that were deselected: what they lack is not judged.
-        absent: the device types that are not here.
-        namespaces: all that are registered, where a required one is not among them.
+        deselected: the ops of tests that were deselected; they are not judged.
+        absent: the device types that this machine lacks.
+        namespaces: all registered namespaces, if a required one is not among them.
         devices_required: whether an absent device counts.
     """
 
@@ -68,27 +68,27 @@ class Scope:
     devices_required: bool = False
 
     def leaves_out(self, op: RegisteredOp) -> bool:
-        """Whether the session says that an op needs no case."""
+        """Whether the options say that an op needs no case."""
         return any(fnmatch.fnmatchcase(op.all_overloads, pattern) for pattern in self.left_out)
 
 
 @dataclass(frozen=True)
 class NamespaceCoverage:
-    """What the cases of a session leave out of one namespace. All names are whole: `namespace::name`.
+    """The gaps in the cases of a session for one namespace. All names are qualified: `namespace::name`.
 
     Args:
         namespace: its name.
         ops: how many ops it has, each with all its overloads.
-        required: whether the run fails on what is missing.
-        not_judged: why nothing of it is judged; None where it is.
-        without_case: the ops none of whose overloads had a case that ran.
+        required: whether the run fails if something is missing.
+        not_judged: why nothing of it is judged; None if it is judged.
+        without_case: the ops without a case that ran, for any overload.
         without_overload: the overloads without a case, of ops that had one.
-        without_gradients: the overloads that have a formula, and no case with gradients.
-        without_device: by device type, the overloads that have a kernel for it, and cases on others only.
-        absent_devices: those of these devices that are not here, which fail nothing.
+        without_gradients: the overloads with a formula, but without a case with gradients.
+        without_device: by device type, the overloads that have a kernel for it, but only cases on others.
+        absent_devices: those of these devices that this machine lacks; they fail nothing.
         deselected: the ops that are not judged because tests of them were deselected.
-        hint: where nothing is registered, the namespace that may be meant.
-        left_out_nothing: the patterns of ops to leave out that match none.
+        hint: if nothing is registered, the namespace that may be meant.
+        left_out_nothing: the patterns of ops to leave out that match no op.
     """
 
     namespace: str
@@ -106,7 +106,7 @@ class NamespaceCoverage:
 
     @property
     def is_missing(self) -> bool:
-        """Whether there is something that cases could have reached here."""
+        """Whether something is missing that cases could have reached on this machine."""
         devices = set(self.without_device) - set(self.absent_devices)
         return bool(self.without_case or self.without_overload or self.without_gradients or devices)
 
@@ -122,7 +122,7 @@ class NamespaceCoverage:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> NamespaceCoverage:
-        """From what the JSON report has; names that it does not have are none."""
+        """From the JSON report. Keys that it lacks have their defaults."""
         names = {item.name for item in fields(cls)}
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value
@@ -225,7 +225,7 @@ _Fold = Callable[[Sequence[str]], str]
 def coverage_lines(coverages: Iterable[NamespaceCoverage]) -> list[str]:
     """The lines of the summary on the namespaces that are not required.
 
-    There are none where nothing is missing, or where a part of the tests ran.
+    There are none if nothing is missing, or if only a part of the tests ran.
     """
     others = [
         coverage for coverage in coverages if not coverage.required and coverage.not_judged is None
@@ -240,7 +240,7 @@ def coverage_lines(coverages: Iterable[NamespaceCoverage]) -> list[str]:
 
 
 def all_lines(coverages: Iterable[NamespaceCoverage]) -> list[str]:
-    """A line each for all that is missing or not judged, with every name."""
+    """One line for each thing that is missing or not judged, with every name."""
     shown = [coverage for coverage in coverages if coverage.required or coverage.not_judged is None]
     return [line for coverage in shown for line in _lines(coverage, _all_names)]
 
@@ -257,7 +257,7 @@ def required_lines(coverages: Iterable[NamespaceCoverage]) -> list[str]:
                 and not coverage.is_missing
                 and not coverage.deselected
             ):
-                where = " on the devices that are here" * bool(coverage.absent_devices)
+                where = " on the devices of this machine" * bool(coverage.absent_devices)
                 lines.append(
                     f"{coverage.namespace}: complete{where}, {counted(coverage.ops, 'op')}"
                 )
@@ -269,7 +269,7 @@ def _all_names(names: Sequence[str]) -> str:
 
 
 def _lines(coverage: NamespaceCoverage, fold: _Fold) -> list[str]:
-    """What is missing of a namespace, a line each."""
+    """The gaps in a namespace, one line each."""
     start = f"{coverage.namespace}: "
     if coverage.not_judged is not None:
         return [f"{start}not judged, because {coverage.not_judged}"]

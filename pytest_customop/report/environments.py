@@ -1,4 +1,4 @@
-"""What differs between the environments of several reports."""
+"""The differences between the environments of several reports."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def differences(reports: Sequence[Named]) -> list[str]:
 def combined(reports: Sequence[Named], command: Sequence[str]) -> dict[str, Any]:
     """One environment for results of several reports.
 
-    What differs is a text of all values. Names of devices are gathered, the date is the latest.
+    Values that differ become one text. Names of devices are combined, and the date is the latest.
 
     Args:
-        command: that combines them.
+        command: the command that combines them.
     """
     merged: dict[str, Any] = {}
     for name in _names(reports):

@@ -38,7 +38,7 @@ def check_as_text(check: Check, codes: Sequence[str]) -> str:
 
     Args:
         check: a check of the package, of a plugin or of a conftest.
-        codes: of the findings that are explained for it.
+        codes: the codes of the findings that are explained for it.
     """
     parts = [check.name + ("" if check.default else " (opt-in)"), _folded(check.summary)]
     for title, text in (("Catches", check.catches), ("Cannot see", check.cannot_see)):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-# The module of each, which has a function `render`. It is imported when it is asked for.
+# The module of each, which has a function `render`. It is imported when it is needed.
 _MODULES = {".json": "json_file", ".html": "page", ".md": "markdown"}
 
 
@@ -22,7 +22,7 @@ def render(report: Mapping[str, Any], ending: str) -> str:
 
 
 def _encodable(value: Any) -> Any:
-    """The same without half characters, as of a file name that is no UTF-8: no file can hold them."""
+    """The value without lone surrogates, as in a file name that is not UTF-8: no file can hold them."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What GitHub shows of a report: the summary of a job, and errors beside the lines of the tests."""
+"""The parts of a report that GitHub shows: a job's summary, and errors at the lines of the tests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from ..core.wording import counted, without_controls
 from .view import Group, View, check_of, message_of, state_of
 
-MAX_ANNOTATIONS = 10  # GitHub shows no more of a step
+MAX_ANNOTATIONS = 10  # GitHub shows no more per step
 _LONGEST = 4000  # characters of a message
-_SUMMARY = 1024 * 1024  # bytes that GitHub takes as a summary
+_SUMMARY = 1024 * 1024  # bytes that GitHub accepts as a summary
 
 
 def annotation_lines(report: Mapping[str, Any], root: Path, workspace: Path) -> list[str]:
@@ -59,13 +59,13 @@ def _property(text: str) -> str:
 
 
 def append_summary(path: Path, text: str) -> None:
-    """Add the report to the summary of the job's step, in which other commands may have written.
+    """Add the report to the summary of the job's step, to which other commands may have written.
 
     Raises:
-        OSError: if it cannot be written, or if the two are more than GitHub takes.
+        OSError: if it cannot be written, or if both together are larger than GitHub accepts.
     """
     content = f"\n{text}".encode()
     if path.exists() and path.stat().st_size + len(content) > _SUMMARY:
-        raise OSError("the summary of the step would be larger than GitHub takes")
+        raise OSError("the summary of the step would be larger than GitHub accepts")
     with path.open("ab", buffering=0) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""What tells the results of a report apart, and how a result is named."""
+"""The identity and the name of a result of a report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 Result = Mapping[str, Any]
 
-# With the node id, or a part of it, what a result is about.
+# Together with the node id, or a part of it, these identify a result.
 _FIELDS = (
     "op",
     "check",

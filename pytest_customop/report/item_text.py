@@ -1,6 +1,6 @@
-"""The text with which an item ends: its distinct findings in full, or why nothing was checked.
+"""The final text of an item: its distinct findings in full, or why nothing was checked.
 
-An item of variants has one record a variant. Variants that show the same defect are one text.
+An item of variants has one record per variant. Variants that show the same defect share one text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def composed_text(
 
     Args:
         records: of the session, or of the item.
-        positions: those of the item among them.
+        positions: the positions of the item's records among them.
         roots: the position of the root cause of each record that has one, as from `causes`.
         ids: the node ids as the terminal shows them, of the items that a line may name.
 
@@ -65,7 +65,7 @@ def composed_text(
 
 
 def skip_reason(records: Sequence[ResultRecord]) -> str | None:
-    """Why an item that did not fail is a skip: its notes, or what kept every check from running.
+    """Why an item that did not fail is a skip: its notes, or the reasons why no check ran.
 
     None for an item that passed.
     """

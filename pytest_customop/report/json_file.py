@@ -32,7 +32,7 @@ def environment(
     Args:
         torch: `torch_versions()` of the process that ran the checks.
         pytest: its version.
-        settings: those of the session that decide results, the command line, and the date.
+        settings: the session's settings that affect results, the command line, and the date.
     """
     return {
         "pytest_customop": __version__,
@@ -74,7 +74,7 @@ def as_schema_2(record: ResultRecord, cause: ResultRecord | None = None) -> dict
         "changed": record.variant_description or None,
         "arguments": list(record.arguments),
         "evidence": record.evidence or None,
-        # That of the cause shows the same.
+        # The picture of the cause shows the same.
         "picture": dict(record.picture) if record.picture and not cause else None,
         "cause": _identity(cause) if cause else None,
         "script": record.script or None,
@@ -87,7 +87,7 @@ def as_schema_2(record: ResultRecord, cause: ResultRecord | None = None) -> dict
 
 
 def _identity(record: ResultRecord) -> dict[str, Any]:
-    """Which result this is."""
+    """The fields that identify a result."""
     return {
         "nodeid": record.nodeid,
         "op": record.op,

@@ -11,7 +11,7 @@ from ..run.record import ResultRecord
 
 
 def known_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
-    """A row for each finding of an op that is known for one reason."""
+    """One row for each op, finding and reason."""
     groups: dict[tuple[str, str, str], list[ResultRecord]] = defaultdict(list)
     for record in records:
         if record.outcome == "xfailed" and record.known:

@@ -16,10 +16,10 @@ from ..run.record import BAD
 from .coverage import NamespaceCoverage, all_lines
 from .view import STATES, Group, View, case_of, check_of, family_of, message_of
 
-COMMENT = 60_000  # bytes: GitHub takes a comment of up to 65,536 characters,
+COMMENT = 60_000  # bytes: GitHub accepts a comment of up to 65,536 characters,
 SUMMARY = 900_000  # and a summary of a job's step of up to 1 MiB
 _ROWS = 50  # of a table
-_LEAST = 1000  # bytes that stay free for what says that there is more
+_LEAST = 1000  # bytes that are reserved for the lines that say that there is more
 _LINES = 60  # of evidence, and of a script
 
 _ICONS = {
@@ -45,7 +45,7 @@ def render(report: Mapping[str, Any], limit: int = COMMENT) -> str:
     view = View(report)
     parts = [_title(view)]
     left = limit - _size(parts) - _LEAST
-    # What comes later may take what is left, and at most this share of it.
+    # Each section may take at most this share of the room that is left.
     for share, section in (
         (0.4, ["\n\n".join(_grid(view))]),
         (0.7, _defects(view)),
@@ -58,7 +58,7 @@ def render(report: Mapping[str, Any], limit: int = COMMENT) -> str:
 
 
 def _fitting(parts: Sequence[str], room: int) -> list[str]:
-    """The first parts for which there is room, and how many there are more."""
+    """The first parts for which there is room, and how many more there are."""
     shown: list[str] = []
     for number, part in enumerate(parts):
         room -= _size([part])
@@ -90,7 +90,7 @@ def code(value: object) -> str:
 
 
 def block(lines: str, language: str = "") -> str:
-    """Lines as a block of code, which nothing in them ends."""
+    """Lines as a block of code that no line can end."""
     code_lines = lines.rstrip().splitlines()
     cut = code_lines[:_LINES]
     if len(code_lines) > _LINES:
@@ -107,7 +107,7 @@ def _title(view: View) -> str:
 
 
 def _grid(view: View) -> list[str]:
-    """A row an op, a column a family, or a check if there are few; the worst state in each cell."""
+    """One row per op, one column per family (or check, if there are few), the worst state in each cell."""
     if not view.results:
         return []
     by_check = len(view.checks) <= 8

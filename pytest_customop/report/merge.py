@@ -27,7 +27,7 @@ class Merged:
 
     Args:
         report: schema 2.
-        messages: what a reader should know of the merge, in lines.
+        messages: lines about the merge for the reader.
     """
 
     report: dict[str, Any]
@@ -35,11 +35,11 @@ class Merged:
 
 
 def merge(reports: Sequence[tuple[str, Report]], command: Sequence[str]) -> Merged:
-    """One report of several. Of a result that several have, the worst is kept.
+    """One report from several. If several have a result, the worst is kept.
 
     Args:
         reports: each with the name of its file.
-        command: that merges them.
+        command: the command that merges them.
     """
     messages = differences([(name, report["environment"]) for name, report in reports])
     results, of_several = _merged_results(reports)
@@ -73,7 +73,7 @@ def merge(reports: Sequence[tuple[str, Report]], command: Sequence[str]) -> Merg
 
 
 def _merged_results(reports: Sequence[tuple[str, Report]]) -> tuple[list[Result], list[str]]:
-    """The results of all reports, each once, and what is said of those that several have."""
+    """The results of all reports, each once, and the messages on those that several have."""
     by_key: dict[tuple[Hashable, ...], list[tuple[str, Result]]] = defaultdict(list)
     for name, report in reports:
         for key, result in numbered(report["results"]):
@@ -85,7 +85,7 @@ def _merged_results(reports: Sequence[tuple[str, Report]]) -> tuple[list[Result]
         several += len(copies) > 1
         if len({_verdict(result) for _, result in copies}) > 1:
             verdicts = ", ".join(f"{_verdict(result)} in {name}" for name, result in copies)
-            lines.append(f"  {_named(worst)}: {verdicts}; kept that of {worst_of}")
+            lines.append(f"  {_named(worst)}: {verdicts}; kept the result of {worst_of}")
     kept.sort(key=lambda result: (result["nodeid"], result["op"], result["check"] or ""))
     if not several:
         return kept, []
@@ -102,7 +102,7 @@ def _verdict(result: Result) -> str:
 
 
 def _named(result: Result) -> str:
-    """A node id, with the variant, which it does not have."""
+    """A node id, followed by the variant, which is not in it."""
     variant = f" ({result['variant']})" if result["variant"] else ""
     return f"{result['nodeid']}{variant}"
 

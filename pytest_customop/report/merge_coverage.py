@@ -1,4 +1,4 @@
-"""Merge what several reports say of the coverage of a namespace."""
+"""Merge the coverage of a namespace from several reports."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Coverage = Mapping[str, Any]
 
 
 def merged_coverage(reports: Sequence[Sequence[Coverage]]) -> list[dict[str, Any]]:
-    """The coverage by namespace: missing is what no report has reached.
+    """The coverage by namespace: something is missing if no report has reached it.
 
     Args:
-        reports: the coverage of each.
+        reports: the coverage in each report.
     """
     by_namespace: dict[str, list[Coverage]] = defaultdict(list)
     for report in reports:

@@ -1,4 +1,4 @@
-"""The part of the summary that lists notes: findings that are no failures."""
+"""The part of the summary that lists notes: findings that are not failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADING = 'Notes (variants="strict" in the mark makes them failures):'
 
 
 def note_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
-    """A row a defect: the finding, the op, the inputs that show it, and why it is a note."""
+    """One row per defect: the finding, the op, the inputs that show it, and why it is a note."""
     groups: dict[tuple[str, str, str, str], list[ResultRecord]] = defaultdict(list)
     for record in records:
         if record.outcome == "noted":
@@ -29,7 +29,7 @@ def note_lines(records: Iterable[ResultRecord], width: int) -> list[str]:
 
 
 def _inputs(group: Sequence[ResultRecord]) -> str:
-    """The shortest description of a variant, and how many more there are; of samples, their number."""
+    """The shortest description of a variant, and how many more there are; for samples, their number."""
     if not group[0].is_variant:
         return counted(len({record.case for record in group}), "case")
     shortest = min((record.variant_description for record in group), key=len)

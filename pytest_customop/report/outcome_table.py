@@ -1,4 +1,4 @@
-"""The table of outcomes in the terminal: a row an op, a column a family of checks, and one for variants."""
+"""The table of outcomes in the terminal: a row per op, a column per family of checks, one for variants."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def outcome_table(records: Iterable[ResultRecord], width: int) -> list[str]:
 
     Args:
         records: one or more.
-        width: in which columns have to fit; where they do not, the families of an op follow each other.
+        width: the width for columns; if they do not fit, the families of an op follow each other.
     """
     counts: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for record in records:
         column = VARIANTS if record.is_variant else _family(record)
         cell = counts[record.op][column]
-        # What did not run on variants is in the lines below.
+        # Skipped variants are in the lines below the table.
         cell[record.outcome] += not record.is_variant or record.outcome != "skipped"
     names = {
         name for of_op in counts.values() for name, counter in of_op.items() if counter.total()
@@ -54,7 +54,7 @@ def _cell(counter: Counter[str]) -> str:
 
 
 def _in_lines(counts: Counts, columns: Iterable[str], width: int) -> list[str]:
-    """The families of each op, beside its name if there is room, else below it."""
+    """The families of each op, beside its name if there is room, otherwise below it."""
     names = max(map(len, counts)) + 2
     beside = width - names >= _NARROWEST
     indent = names if beside else 4
@@ -71,7 +71,7 @@ def _in_lines(counts: Counts, columns: Iterable[str], width: int) -> list[str]:
 
 
 def _fill(cells: Iterable[str], width: int) -> list[str]:
-    """Cells in lines; a line ends where the next cell does not fit."""
+    """Cells in lines; a line ends if the next cell does not fit."""
     lines = [""]
     for cell in cells:
         more = f"{lines[-1]}; {cell}" if lines[-1] else cell

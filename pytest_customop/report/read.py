@@ -50,7 +50,7 @@ def read_report(path: Path) -> dict[str, Any]:
 
 
 def _split_variants(report: dict[str, Any]) -> None:
-    """Move the step of a variant out of the id of its sample, where schema 1 has it."""
+    """Move the step of a variant out of the sample's id, which contains it in schema 1."""
     results = report.get("results")
     for result in results if isinstance(results, list) else ():
         if (

@@ -1,4 +1,4 @@
-"""Validate a report against the JSON Schema of the package, and fill in what older reports lack.
+"""Validate a report against the JSON Schema of the package, and add the fields that older reports lack.
 
 `schema_2.json` is the contract; this module implements the keywords of JSON Schema that it uses.
 """
@@ -37,7 +37,7 @@ def schema() -> Mapping[str, Any]:
 
 
 def first_problem(report: object) -> str | None:
-    """Where a report is not as the schema says, and why; None if it is valid."""
+    """Where a report violates the schema, and how; None if it is valid."""
     return next(_problems(report, schema(), ""), None)
 
 

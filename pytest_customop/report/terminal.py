@@ -23,13 +23,13 @@ def summary_lines(
     *,
     brief: bool = False,
 ) -> list[str]:
-    """The lines under the summary's heading; none where nothing ran.
+    """The lines under the summary's heading; none if nothing ran.
 
     Args:
         records: of the session.
         omitted: how many variants each mark leaves out.
-        width: in which tables should fit. Other lines may be longer.
-        brief: whether to return the table and the findings alone.
+        width: the width for tables. Other lines may be longer.
+        brief: whether to return only the table and the findings.
     """
     if not records:
         return []
@@ -49,13 +49,13 @@ def summary_lines(
 
 
 def _findings(records: Iterable[ResultRecord], width: int) -> list[str]:
-    """A row a defect: on samples by code, on variants by what they change too. Several ops are listed."""
+    """One row per defect: by code and, on variants, by the changed aspect. Several ops are listed below."""
     groups: dict[tuple[str, str, str], list[ResultRecord]] = defaultdict(list)
     for record in sorted(records, key=lambda record: JOINT in (record.place.aspect or "")):
         if record.outcome in BAD:
             code, op = (record.finding.code, "") if record.finding else (record.outcome, record.op)
             aspect = record.place.aspect or ""
-            # What several changes show belongs to what one of them alone does.
+            # A finding with several changes joins the row of one of these changes alone.
             alone = (part for part in aspect.split(JOINT) if (code, op, part) in groups)
             groups[code, op, next(alone, aspect)].append(record)
     if not groups:

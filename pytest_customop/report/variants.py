@@ -14,7 +14,7 @@ from ..run.record import ResultRecord
 
 
 def variant_lines(records: Iterable[ResultRecord], omitted: Iterable[OmittedVariants]) -> list[str]:
-    """One line per op; none where no variant was planned."""
+    """One line per op; none if no variant was planned."""
     by_op: dict[str, list[ResultRecord]] = defaultdict(list)
     for record in records:
         if record.is_variant and not record.is_generated:
@@ -62,5 +62,5 @@ def _counts(records: Sequence[ResultRecord], left: int) -> str:
 
 
 def _variant(record: ResultRecord) -> tuple[str, Place]:
-    """What tells variants apart. With gradients and without, it is one variant."""
+    """The identity of a variant. With gradients and without, it is the same variant."""
     return record.test, replace(record.place, requires_grad=None)

@@ -1,7 +1,7 @@
-"""A report as people look at it: states, the grid, and the distinct defects. Every page is made of it.
+"""A report prepared for display: states, the grid, and the distinct defects. All pages are made from it.
 
-It is made of the report's dictionary alone (`json_file.as_report`), so that a file that was read, or
-several that were merged, can be rendered as well. What an older file lacks is left out.
+It uses only the report's dictionary (`json_file.as_report`), so that a file that was read, or several that
+were merged, can be rendered as well. Fields that an older file lacks are left out.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class State:
-    """What became of a check on a case.
+    """The outcome of a check on a case, for display.
 
     Args:
-        key: as files and addresses have it.
-        mark: one character that stands beside the colour.
-        word: as a sentence has it, after a number.
+        key: its name in files and addresses.
+        mark: one character, shown with the colour.
+        word: its name in a sentence, after a number.
     """
 
     key: str
@@ -34,7 +34,7 @@ class State:
     word: str
 
 
-# The worst first: a cell of the grid has the first of those of its results.
+# The worst first: a cell of the grid shows the first state of its results.
 STATES = {
     state.key: state
     for state in (
@@ -68,12 +68,12 @@ def state_of(result: Result) -> str:
 
 
 def word_for(state: str, count: int) -> str:
-    """The word for so many results in a state: `1 note`, `2 notes`."""
+    """The word for a number of results in a state: `1 note`, `2 notes`."""
     return _SINGULAR[state] if count == 1 and state in _SINGULAR else STATES[state].word
 
 
 def check_of(result: Result) -> str:
-    """The name of the check, also where none ran."""
+    """The name of the check; `not run` if none ran."""
     return str(result.get("check") or NOT_RUN)
 
 
@@ -83,7 +83,7 @@ def family_of(check: str) -> str:
 
 
 def case_of(result: Result) -> str:
-    """Where in the matrix of its test a case stands: `cpu float32 with gradients, wide~empty0`."""
+    """The place of a case in the matrix of its test: `cpu float32 with gradients, sample wide~empty0`."""
     gradients = {True: "with gradients", False: "without gradients"}.get(
         result.get("requires_grad")  # type: ignore[arg-type]
     )
@@ -105,7 +105,7 @@ def case_of(result: Result) -> str:
 
 
 def message_of(result: Result) -> str:
-    """The message without the code and the reason that stand before it in the file."""
+    """The message without the code and the reason that precede it in the file."""
     message = str(result.get("message") or "")
     reason, finding = result.get("reason"), result.get("finding")
     if result["outcome"] == "noted":
@@ -116,7 +116,7 @@ def message_of(result: Result) -> str:
 
 
 def told_of(result: Result) -> str:
-    """What is said of a result beside the name of its op, which begins many messages."""
+    """The text about a result without the name of its op, with which many messages begin."""
     message = message_of(result)
     rest = message.removeprefix(f"{result.get('op')}")
     if rest != message and rest[:1] in (" ", ":"):
@@ -129,8 +129,8 @@ class Group:
     """Results that show one thing.
 
     Args:
-        first: the one that is shown in full.
-        results: all of them, the first among them.
+        first: the result that is shown in full.
+        results: all of them, including the first.
         also: failures that follow from it or repeat it.
     """
 
@@ -140,7 +140,7 @@ class Group:
 
     @property
     def code(self) -> str:
-        """The finding; of an error, or of an unexpected pass, what it is."""
+        """The finding; for an error or an unexpected pass, the outcome."""
         return str(self.first.get("finding") or self.first["outcome"])
 
     @property
@@ -150,7 +150,7 @@ class Group:
 
     @property
     def cases(self) -> str:
-        """How many cases show it, those that follow from it included: `3 cases`."""
+        """How many cases show it, including those that follow from it: `3 cases`."""
         places = {
             (result["nodeid"].partition("[")[0], result.get("op"), case_of(result))
             for result in (*self.results, *self.also)
@@ -159,7 +159,7 @@ class Group:
 
 
 class View:
-    """A report, sorted for people.
+    """A report, prepared for display.
 
     Args:
         report: as `json_file.as_report` makes it, or as a file has it.
@@ -192,7 +192,7 @@ class View:
 
     @cached_property
     def checks(self) -> list[str]:
-        """The checks, by name; cases of which none ran come last."""
+        """The checks, by name; `not run` comes last."""
         names = {check_of(result) for result in self.results}
         return sorted(names, key=lambda name: (name == NOT_RUN, name))
 
@@ -216,7 +216,7 @@ class View:
     def defects(self) -> list[Group]:
         """The distinct failures, each with those that follow from it.
 
-        Failures come before errors and unexpected passes, and those of most cases first.
+        Failures come before errors and unexpected passes; those with the most results come first.
         """
         bad = [result for result in self.results if state_of(result) in BAD]
         known = {_identity(result) for result in bad}
@@ -255,19 +255,19 @@ class View:
 
     @cached_property
     def bad_ops(self) -> list[str]:
-        """The ops of which something failed."""
+        """The ops with a failure."""
         return sorted({str(result.get("op")) for result in self.results if state_of(result) in BAD})
 
     @cached_property
     def known(self) -> list[Group]:
-        """The known failures: one for each finding of an op that is known for one reason."""
+        """The known failures: one for each op, finding and reason."""
         return self._of(
             "known", lambda result: (result.get("op"), result.get("finding"), result.get("known"))
         )
 
     @cached_property
     def notes(self) -> list[Group]:
-        """The notes: one for each finding of an op that is not a failure for one reason."""
+        """The notes: one for each op, finding and reason."""
         return self._of(
             "noted",
             lambda result: (result.get("op"), result.get("finding"), result.get("why_noted")),
@@ -275,14 +275,14 @@ class View:
 
     @cached_property
     def unchecked(self) -> list[Group]:
-        """What could not be checked: one for each reason of an op and a check."""
+        """The results that could not be checked: one for each op, check and reason."""
         return self._of(
             "unchecked", lambda result: (result.get("op"), check_of(result), result.get("message"))
         )
 
     @cached_property
     def skipped(self) -> list[Group]:
-        """The reasons why a check had nothing to do: one for each."""
+        """The skips: one for each reason."""
         groups = self._of("skipped", lambda result: result.get("reason") or result.get("message"))
         return sorted(groups, key=lambda group: -len(group.results))
 

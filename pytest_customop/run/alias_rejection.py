@@ -10,12 +10,12 @@ from ..findings import Finding
 def alias_rejection(case: Case, error: BaseException) -> Finding | None:
     """The finding for an exception of the op, if torch raised it after the kernel had run.
 
-    It is no rejection of the arguments by the op.
+    Such an exception does not mean that the op rejects the arguments.
     """
     if not is_alias_error(error):
         return None
     text = (
         f"{case.op.name}: torch rejects what it returns: an output is an argument, or shares memory with "
-        "one or with another output"
+        "an argument or another output"
     )
     return Finding("output-alias-rejected", text, f"torch's message: {alias_error_text(error)}")

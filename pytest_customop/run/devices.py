@@ -16,7 +16,7 @@ def why_absent(device: str, hook: Any) -> str | None:
     """Why a device is not available; None if it is.
 
     Args:
-        device: one that torch knows, `cuda` or `cuda:1`, or that of a package, `npu`.
+        device: a device of torch, such as `cuda` or `cuda:1`, or of another package, such as `npu`.
         hook: pytest's hooks. `pytest_customop_device_available` is asked first, then torch.
     """
     kind = device.partition(":")[0]
@@ -72,8 +72,8 @@ def device_index(worker: int, count: int) -> int:
 def worker_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]:
     """Let `cuda`, without an index, mean this worker's device inside the block.
 
-    The worker's device becomes the current one, which torch takes where no index is given, and on which
-    kernels run that are launched without a device guard. Devices with an index are not touched.
+    The worker's device becomes the current device. torch uses it where no index is given, and kernels
+    launched without a device guard run on it. Devices with an index are not touched.
 
     Args:
         devices: as in `--customop-devices`.
@@ -93,7 +93,7 @@ def worker_devices(devices: Iterable[str], worker: int | None) -> Iterator[None]
 
 
 def _several(device: torch.device) -> Any:
-    """torch's module of a device type without an index, if several such devices are here, or None."""
+    """torch's module for a device without an index, if there are several of its type; None otherwise."""
     module: Any = getattr(torch, device.type, None)
     names = ("is_available", "device_count", "current_device", "set_device")
     if device.index is not None or not all(hasattr(module, name) for name in names):

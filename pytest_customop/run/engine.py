@@ -39,7 +39,7 @@ from .results import CheckResult
 from .threads import one_thread_for_variant
 from .variant_validity import VariantRejected, skip_if_rejected
 
-# What an author of native code writes who does not support gradients, and torch itself does not.
+# Words in messages of native code that does not support gradients. torch's own messages have none of them.
 _NO_GRADIENT = re.compile(
     r"not differentiable|no_grad|NoGradGuard|no gradient|inference only|inference-only"
     r"|(not (support|implement)|unsupported).*(gradient|backward|autograd|requires_grad)",
@@ -60,13 +60,13 @@ def run_check(
 ) -> CheckResult:
     """Run one check on one case, and restore every global state afterwards.
 
-    Where the op itself raises on the case, that is the finding, and the check does not run.
-    KeyboardInterrupt passes.
+    If the op itself raises on the case, that is the finding, and the check does not run.
+    KeyboardInterrupt propagates.
 
     Args:
-        check, case: which check runs on what.
-        on_phase: called before each phase with its name: `check`, and before it `draw` and `eager` where
-            nothing is kept of an earlier check on the case.
+        check, case: the check, and the case that it runs on.
+        on_phase: called with the name of each phase before it starts: `draw`, `eager`, `check`. The first
+            two are left out if an earlier check has kept its results for the case.
         streams: as in `preserved_state`.
     """
     start = time.perf_counter()
@@ -80,7 +80,7 @@ def run_check(
         seed=case.seed,
     )
     with warnings.catch_warnings(), unobserved():
-        # A warning of torch's checkers or compilers is not a defect of the op, under -W error neither.
+        # A warning of torch's checkers or compilers is not a defect of the op, not even under -W error.
         warnings.simplefilter("ignore")
         result = in_shared_context(_in_preserved_state, check, case, on_phase, streams, passed)
     is_shown = result.outcome in ("failed", "error", "noted")
@@ -106,7 +106,7 @@ def _judge(
 
     Args:
         check, case, on_phase: as in `run_check`.
-        restore: puts global state back to what it was before the case was drawn.
+        restore: resets global state to what it was before the case was drawn.
         passed: the result if the check finds nothing.
     """
     try:
@@ -122,7 +122,7 @@ def _judge(
         )
     except MarkError as mistake:
         if case.base_case is not None:
-            # The author wrote the mark for the samples: a reference need not take what the op takes.
+            # The author wrote the mark for the samples: a reference may accept less than the op.
             code = "unfit-variant"
             return replace(passed, outcome="skipped", skip_code=code, message=str(mistake))
         cause = mistake.__cause__
@@ -183,29 +183,29 @@ def _reported(code: str, finding: Finding, place: str) -> CheckSkipped:
 
 
 def _skip_without_formula(check: Check, case: Case) -> None:
-    """Skip where gradients are to be checked of an op that is registered as one that has no formula.
+    """Skip a case with gradients if the op is registered as an op without a formula.
 
-    Nothing at collection says so. As for other ops without a formula, few checks run with gradients
-    unless the mark asks for them.
+    Collection cannot see this. As for other ops without a formula, few checks run with gradients
+    unless the mark requires gradients.
     """
     if not (case.requires_grad and case.op.has_autograd) or check.runs_without_autograd:
         return
     if (check.needs_autograd or not case.asks_gradients) and case.rejects_backward:
         reason = (
-            "the op says that it has no autograd formula: its backward is the one of "
+            "the op is registered without an autograd formula: its backward is that of "
             "torch::autograd::autogradNotImplementedFallback(), which raises"
         )
         raise skip("no-formula", reason, unjudged=False)
 
 
 class _Answer(NamedTuple):
-    """What a check reports on a sample's own case: the code of the finding, and that of its note."""
+    """The report of a check on a sample's own case: the code of the finding, and the code of its note."""
 
     code: str | None = None
     note: str | None = None
 
 
-# What each check, known by its function, has reported on the cases of samples.
+# The report of each check, identified by its function, on the cases of samples.
 _answers: WeakKeyDictionary[Case, dict[Callable[[Case], None], _Answer]] = WeakKeyDictionary()
 
 
@@ -228,14 +228,14 @@ def _remember(check: Check, case: Case, answer: _Answer) -> None:
         _answers.setdefault(case, {})[check.run] = answer
 
 
-# By the case of the sample: what checks have found on its variants, as the check, the step and the code.
+# For the case of a sample: the check, the step and the code of each finding on its variants.
 _on_variants: WeakKeyDictionary[Case, set[tuple[Callable[[Case], None], str, str]]] = (
     WeakKeyDictionary()
 )
 
 
 def _step_with(base: Case, variant: str, finding: Finding, check: Check) -> str | None:
-    """The step, of the several that make a variant, with which alone a check has found the same."""
+    """The step of a variant with several steps for which alone a check has found the same; or None."""
     known = _on_variants.setdefault(base, set())
     steps = variant.split(JOINT)
     if len(steps) == 1:
@@ -247,7 +247,7 @@ def _step_with(base: Case, variant: str, finding: Finding, check: Check) -> str 
 def _is_reported_on(base: Case, finding: Finding, check: Check) -> bool:
     """Whether a check reports the finding of a variant on the sample's own case too.
 
-    A difference within rounding there does not stand for a larger one on the variant.
+    A difference within rounding on the sample does not cover a larger one on the variant.
     """
     answer = _answer_on(base, check)
     smaller = answer.note == WITHIN_ROUNDING and finding.note != WITHIN_ROUNDING
@@ -255,7 +255,7 @@ def _is_reported_on(base: Case, finding: Finding, check: Check) -> bool:
 
 
 def _answer_on(base: Case, check: Check) -> _Answer:
-    """What a check reports on a sample's own case."""
+    """The report of a check on a sample's own case; the check runs if it has not run yet."""
     if check.run not in _answers.get(base, {}):
         try:
             if base.eager.error is None:
@@ -271,10 +271,10 @@ def _answer_on(base: Case, check: Check) -> _Answer:
 
 
 def _note_of_estimate(check: Check, case: Case, finding: Finding) -> Note | None:
-    """The note of a wrong gradient on a variant, if that on the sample may be an estimate on purpose.
+    """The note of a wrong gradient on a variant, if the sample's gradient may be an estimate on purpose.
 
-    There the op is seen to be a step function. On a variant its steps may be too large to be seen, or one
-    argument alone requires gradients.
+    On the sample, the check sees that the op is a step function. On a variant the steps may be too large
+    to be seen, or only one argument requires gradients.
     """
     base = case.base_case
     if base is None or finding.code != "gradient-mismatch":
@@ -325,7 +325,7 @@ def _eager_failure(
 
 
 def _refuses_gradients(case: Case, error: BaseException) -> bool:
-    """Whether the op means to raise for inputs that require gradients, as its kernel for Autograd may."""
+    """Whether the op raises on purpose for inputs that require gradients, as its Autograd kernel may."""
     if raised_on_purpose(error):
         return True
     native = not kernel_in_python(case.op.overload, torch.device(case.placement.device).type)

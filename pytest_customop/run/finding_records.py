@@ -1,4 +1,4 @@
-"""Look up what a report needs of a finding's explanation, so that the report need not."""
+"""Copy what a report needs from a finding's explanation into a record."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def finding_record(finding: Finding, check: Check | None) -> FindingRecord:
     own check explains come after them, in the same order.
 
     Args:
-        check: the one that reports the finding; None for the test's own body.
+        check: the check that reports the finding; None for the test's own body.
 
     Raises:
-        ValueError: for a code that is not explained and brings no fix of its own.
+        ValueError: for a code without an explanation, if the finding has no fix of its own.
     """
     explanations = check.findings if check else {}
     explanation = explanations.get(finding.code) or catalogue().get(finding.code)
@@ -45,13 +45,13 @@ def finding_record(finding: Finding, check: Check | None) -> FindingRecord:
 
 
 def _codes(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Codes and families, with the codes of a family in the place of `family.*`."""
+    """The codes, with each `family.*` replaced by the codes of the family."""
     by_family = {f"{family.name}.*": tuple(family.findings) for family in families()}
     return tuple(code for name in names for code in by_family.get(name, (name,)))
 
 
 def _depth(code: str, explanations: Mapping[str, Explanation], seen: frozenset[str]) -> int:
-    """How many codes that are not in the catalogue precede a code that a check explains."""
+    """The longest chain of causes outside the catalogue that precedes a code."""
     if code not in explanations or code in seen:
         return 0
     causes = [name for name in explanations[code].follows if name not in catalogue()]

@@ -1,4 +1,4 @@
-"""The copy of this process from before the first call, for the checks that need it."""
+"""A copy of this process from before the first call of a tested op, for the checks that need it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def needs_fresh_process(planned: Iterable[PlannedItem]) -> bool:
 
 
 def start() -> None:
-    """Make the copy. Torch imports most of itself at its first call, so one is made before."""
+    """Make the copy, after a call of an op of this package: torch imports much at the first call."""
     with preserved_state():
         call_an_op()
     fresh_process.start()
@@ -28,7 +28,7 @@ def start() -> None:
 
 @contextmanager
 def fresh_process_for(planned: Iterable[PlannedItem]) -> Iterator[None]:
-    """Have the copy in a block, if an item needs it and there is none yet."""
+    """Provide the copy inside a block, if an item needs it and there is none yet."""
     is_needed = fresh_process.current() is None and needs_fresh_process(planned)
     if is_needed:
         start()

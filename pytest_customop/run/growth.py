@@ -12,17 +12,17 @@ from ..declare.inputs import TensorSpec
 from ..declare.variant import LARGE
 from ..findings import CheckSkipped, skip
 
-_PART = 8  # the smaller one has this part of the grown size
-_TINY_PARTS = (64, 16)  # tried before it: of some ops that one would take many seconds
-_ELEMENTS = 2**27  # of all outputs, if they grow so
-_OUTPUTS = 128  # tensors that a call may return, if there are more for larger sizes
+_PART = 8  # the grown size is divided by this for the smaller variant
+_TINY_PARTS = (64, 16)  # tried first: for some ops even the smaller variant takes many seconds
+_ELEMENTS = 2**27  # the most elements of all outputs, extrapolated from the smaller variant
+_OUTPUTS = 128  # the most tensors that a call may return, if their number grows with the size
 _AFFORDABLE = 0.05  # seconds for the calls that decide whether the op accepts the variant
 _SECONDS = 4 * _AFFORDABLE / _PART  # for a call on the smaller one, if its time grows with the size
-_WITH_BACKWARD = 3  # times what a call takes, for it and its backward
+_WITH_BACKWARD = 3  # a call with its backward may take this many times as long as a call
 _TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
-_SLOW = 1.0  # seconds for the calls of a variant of the sample's sizes,
-_TIMES_SAMPLE = 20.0  # if they take so many times what those of the sample take
-_HOPELESS = 10.0  # a first try that takes so many times what is affordable is not repeated
+_SLOW = 1.0  # a variant of the sample's sizes is skipped if its calls take more seconds than this
+_TIMES_SAMPLE = 20.0  # and more than this many times as long as the sample's calls
+_HOPELESS = 10.0  # a try that takes this many times the affordable time is not repeated
 
 
 def is_large(case: Case) -> bool:
@@ -31,12 +31,12 @@ def is_large(case: Case) -> bool:
 
 
 def processor_seconds() -> float:
-    """The time that this process has computed so far: other processes do not slow it down."""
+    """The processor time of this process so far. Other processes do not affect it."""
     return time.process_time()
 
 
 def skip_if_costly(case: Case) -> None:
-    """Skip a large variant if a call on a smaller one takes so long that time or memory may not do.
+    """Skip a large variant if calls on smaller ones show that it may take too much time or memory.
 
     Raises:
         CheckSkipped: `costly`.
@@ -58,7 +58,7 @@ def skip_if_costly(case: Case) -> None:
 
 
 def _skip_if_longer(case: Case) -> None:
-    """Skip if a call on a smaller case, with its backward, takes too long already."""
+    """Skip if a call with its backward takes too long even on a smaller case."""
     affordable = _SECONDS * (_WITH_BACKWARD if case.requires_grad else 1)
     seconds = _fastest(lambda: call_with_backward(case), affordable)
     if seconds > affordable:
@@ -76,11 +76,11 @@ def call_with_backward(case: Case) -> None:
 
 
 def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:
-    """Skip a large variant on which the first calls have taken long: a check makes dozens of them.
+    """Skip a large variant whose first calls were slow: a check makes dozens of calls.
 
     Args:
         seconds: the time that the calls have taken.
-        calls: makes them once more, where that may show that they were slow for other reasons.
+        calls: repeats the calls, to see whether they were slow for other reasons.
 
     Raises:
         CheckSkipped: `costly`.
@@ -94,12 +94,12 @@ def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:
 def skip_if_slower_than_sample(
     seconds: float, of_variant: Callable[[], object], of_sample: Callable[[], object]
 ) -> None:
-    """Skip a variant, as of a number, on which the calls take many times what they take on the sample.
+    """Skip a variant of the sample's size if its calls take many times as long as the sample's.
 
     Args:
         seconds: the time that the calls have taken on the variant.
-        of_variant: makes them once more: the first ones may have been slow for other reasons.
-        of_sample: makes them on the sample.
+        of_variant: repeats the calls: the first ones may have been slow for other reasons.
+        of_sample: makes the same calls on the sample.
 
     Raises:
         CheckSkipped: `costly`.
@@ -114,7 +114,7 @@ def skip_if_slower_than_sample(
 
 
 def _fastest(calls: Callable[[], object], affordable: float, tries: int = _TRIES) -> float:
-    """The least processor time of a few tries; the first that is affordable, or hopeless, ends them."""
+    """The shortest processor time of a few tries. An affordable or a hopeless try is the last one."""
     best = float("inf")
     for _ in range(tries):
         start = processor_seconds()
@@ -131,7 +131,7 @@ def costly(why: str) -> CheckSkipped:
 
 
 def _smaller(case: Case, part: int) -> Case | None:
-    """The variant with a part of the size that has grown; None if it cannot be drawn so."""
+    """The variant with the grown size divided by `part`; None if that is not possible."""
     largest = max((size for spec in case.sample.specs() for size in _shape(spec)), default=0)
     if largest < 2 * part:
         return None

@@ -48,32 +48,34 @@ class Note(NamedTuple):
     reason: str
 
 
-# Why nobody asked for what a check misses.
-_NO_RULE = "the op has no autocast rule, which would say that it runs under it"
-_RECOMPILED = "only the backward makes it one: the results are right, and each size has a graph"
+# Reasons for notes with the code `not-asked`.
+_NO_RULE = "the op has no autocast rule, so nothing says that it supports autocast"
+_RECOMPILED = (
+    "only the backward makes the size a constant: the results are right, and each size has a graph"
+)
 _OF_STEPS = ("gradient-of-a-step-function", "gradient-mismatch-at-ties")
 _OF_DERIVATIVES = (
     *("gradient-mismatch", "gradient-mismatch-at-ties"),
     *("gradient-missing", "gradient-of-a-step-function"),
 )
 _BY_ACCIDENT = "no sample has such arguments, and the op does not reject them on purpose"
-_NARROWED = "neither the mark nor a tensor of the sample says float64"
+_NARROWED = "neither the mark nor a tensor of the sample requests float64"
 _LIMITED = (
-    "so many entries may be taken at most, or blocks of them computed apart, on purpose; or positions "
-    "come twice that few entries have once"
+    "the op may limit the number of entries, or compute blocks of entries apart, on purpose; or positions "
+    "come twice among many entries and once among few"
 )
-_OFFSET = "no sample has numbers that are large and near to each other"
-_BUFFER = "its name is that of a buffer, and no formula saves a buffer"
-_OTHER_STREAM = "no docstring speaks of a seed, which may be that of Python or numpy"
-_OF_NOTHING = "no docstring says that it gives 0 for what is empty, masked or zero"
+_OFFSET = "no sample has large numbers that are close to each other"
+_BUFFER = "the argument has the name of a buffer, and no formula saves a buffer"
+_OTHER_STREAM = "no docstring mentions a seed, and the op may use the seed of Python or numpy"
+_OF_NOTHING = "no docstring says that the op returns 0 for empty, masked or zero inputs"
 _OWN_STREAM = (
-    "a docstring says that it draws from a stream of its own: each call gives something else"
+    "a docstring says that the op has a random stream of its own: each call gives another result"
 )
 _OF_TWO_CALLS = (
     *("stale-result", "outputs-not-repeatable", "uninitialized-output", "checkpoint-mismatch"),
     *("grad-output-layout-ignored", "layout-dependent-result", "grad-mode-mismatch"),
 )
-_MORE_WORK = "it was computing, and other numbers may be more work"
+_MORE_WORK = "the op was computing, and other numbers may be more work"
 _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
@@ -88,10 +90,10 @@ _NOT_ASKED = {
 
 
 def note_for(case: Case, finding: Finding) -> Note | None:
-    """Why a finding on a case is a note; None for a failure, as every finding on a strict case is.
+    """Why a finding on a case is a note; None for a failure. On a strict case every finding is a failure.
 
-    A check that changes the arguments by itself, as `fake.symbolic` changes sizes, says so in
-    `finding.case`: a case that it shows its finding on is judged as a variant.
+    A check may change the arguments by itself, as `fake.symbolic` changes sizes. Then `finding.case` is
+    the changed case, and the finding is judged like one on a variant.
     """
     if case.strict:
         return None
@@ -100,9 +102,9 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.note == NOT_ASKED:
         return Note(NOT_ASKED, _NOT_ASKED.get(finding.code, _NO_RULE))
     if finding.note == TORCH_LIMIT:
-        return Note(TORCH_LIMIT, "torch does the same with ops of its own")
+        return Note(TORCH_LIMIT, "torch does the same with its own ops")
     if _is_guessed_gradient(case, finding):
-        return Note(NOT_ASKED, "no tensor of the sample says requires_grad=True")
+        return Note(NOT_ASKED, "no tensor of the sample has requires_grad=True")
     if finding.code == "gradient-missing" and gets_no_gradient(case.op, _without_gradient(finding)):
         return Note(NOT_ASKED, "a docstring says that the argument gets no gradient")
     if _leaves_out_a_part(case, finding):
@@ -110,7 +112,7 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.code == "autograd-registration" and is_not_differentiable(case.op):
         return Note(NOT_ASKED, "a docstring says that the op is not made for gradients")
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
-        ties_reason = "the op's source says that every one of several equal elements gets it"
+        ties_reason = "the op's source says that each of several equal elements gets the gradient"
         return Note(NOT_ASKED, ties_reason)
     if finding.code in (*_OF_STEPS, "gradient-mismatch") and is_estimate_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
@@ -119,11 +121,11 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             NOT_ASKED, "an output, which the formula may use, is marked as not differentiable"
         )
     if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
-        return Note(NOT_ASKED, "only its author can tell whether it is an estimate on purpose")
+        return Note(NOT_ASKED, "only its author knows whether it is an estimate on purpose")
     if finding.code in _OF_TWO_CALLS and case.op.nondeterministic and has_own_generator(case.op):
         return Note(NOT_ASKED, _OWN_STREAM)
     if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
-        return Note(NOT_ASKED, "the op's source says that its gradient is another one on purpose")
+        return Note(NOT_ASKED, "the op's source says that its gradient differs on purpose")
     if finding.code in (*_OF_DERIVATIVES, "backward-not-linear") and clips_by_docstring(case.op):
         return Note(NOT_ASKED, "a docstring of the op says that its gradient is clipped")
     shown_on = finding.case or case
@@ -131,7 +133,7 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.note == REFUSED_ON_PURPOSE:
         of_backward = finding.code == "backward-raises"
         if of_backward and not _asks_for_gradients(case):
-            reason = "it raises on purpose, and no tensor of the sample says requires_grad=True"
+            reason = "it raises on purpose, and no tensor of the sample has requires_grad=True"
             return Note(NOT_ASKED, reason)
         if is_changed:
             raises = "backward" if of_backward else "fake kernel"
@@ -139,13 +141,13 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     beyond = None if finding.rejects_others else shown_on.beyond or case.beyond
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
         beyond = (
-            "the op ignores elements that a larger size adds: it may be made for that of the sample"
+            "the op ignores elements that a larger size adds: it may be made for the sample's size"
         )
     return Note(BEYOND_SAMPLE, beyond) if beyond else None
 
 
 def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
-    """Whether a gradient is missing that nothing asks for, no docstring either."""
+    """Whether a gradient is missing that nothing requires, not even a docstring."""
     if finding.code != "gradient-missing" or not case.placement.guesses_gradients:
         return False
     name = _without_gradient(finding)
@@ -153,7 +155,7 @@ def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
 
 
 def _without_gradient(finding: Finding) -> str:
-    """The argument whose gradient is missing; empty where no message names it."""
+    """The argument whose gradient is missing; empty if the message does not name it."""
     match = re.search(r"the gradient for `(\w+)", finding.message)
     return match[1] if match else ""
 
@@ -182,9 +184,9 @@ def _marks_an_output(case: Case) -> bool:
 
 
 def _may_be_an_estimate(case: Case) -> bool:
-    """Whether nothing asks for gradients, and no other output has a derivative.
+    """Whether nothing requires gradients, and no other output has a derivative.
 
-    Of an op with several, the one that is a step function may be a mask that needs to be marked as
+    If an op has several outputs, the step function may be a mask, which must be marked as
     non-differentiable.
     """
     return not _asks_for_gradients(case) and len(case.eager.differentiable_outputs) == 1

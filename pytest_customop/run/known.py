@@ -1,4 +1,4 @@
-"""Hold the record of a check against the known failures that the mark declares."""
+"""Compare the record of a check with the known failures that the mark declares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def with_known(record: ResultRecord, known: Sequence[Known], strict: bool) -> Re
 
     Args:
         known: the entries that may be about the record's check and case.
-        strict: what holds for entries that do not say so.
+        strict: the default for entries without `strict`.
     """
     entries = [entry for entry in known if matches_variant(entry, record.place.variant)]
     if not entries:

@@ -31,7 +31,7 @@ _WRITABLE = {
 
 @dataclass(frozen=True)
 class _Made:
-    """How a script makes the tensors: lines that come first, then one expression a tensor."""
+    """How a script makes the tensors: lines that come first, then one expression per tensor."""
 
     first: Sequence[str]
     each: Sequence[str]
@@ -40,8 +40,8 @@ class _Made:
 def inputs_source(case: Case, name: str = "inputs") -> tuple[str, dict[str, bytes]]:
     """The source of `inputs()`, and the files that it loads, by their endings.
 
-    Small tensors are written out, with their strides, offsets and shared storages. Described ones are
-    drawn again where that gives the same values. Others are saved to a file.
+    Small tensors are written out, with their strides, offsets and shared storages. Described tensors are
+    drawn again if that gives the same values. Others are saved to a file.
     """
     arguments = case.inputs()
     tensors = [tensor for _, tensor in arguments.tensors()]
@@ -146,7 +146,7 @@ def _literal(tensor: torch.Tensor) -> str:
 
 
 def _drawn(case: Case, tensors: Sequence[torch.Tensor]) -> _Made | None:
-    """The calls that draw the tensors; None where they would not give the same ones."""
+    """The calls that draw the tensors; None if they would not give the same values."""
     sample = case.sample
     specs = [
         element

@@ -1,4 +1,4 @@
-"""Tell checks which cases they are going to run on, so that cases can share work."""
+"""Announce to checks the cases that they are going to run on, so that cases can share work."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ def prepare_checks(planned: Iterable[tuple[PlannedItem, Hashable]], workers: int
     Variants, generated inputs, and cases with known failures, which could end the process, are left out.
 
     Args:
-        planned: the items that run in this process, each with what items that share work have in
-            common.
-        workers: among how many processes they are divided. Each one runs items that stand together, so
-            no two marks share work then, and the cases of one are handed over in that many parts.
+        planned: the items that run in this process, each with a key. Items with equal keys may share work.
+        workers: the number of processes that divide the items. With more than one, each process runs
+            consecutive items: marks share no work, and the cases of a mark are passed in as many parts.
     """
     marks_by_check: dict[tuple[Hashable, Check], dict[int, dict[Case, None]]] = {}
     for item, common in planned:
@@ -30,7 +29,7 @@ def prepare_checks(planned: Iterable[tuple[PlannedItem, Hashable]], workers: int
             marks.setdefault(id(case.op), {})[case] = None
     for (_, check), marks in marks_by_check.items():
         assert check.prepare is not None
-        # The same cases go together in whatever order items run: what they compile is found on disk then.
+        # Groups do not depend on the order of the items: compiled code of an earlier run is found on disk.
         groups = [sorted(cases, key=_place) for cases in marks.values()]
         groups.sort(key=lambda cases: [_place(case) for case in cases])
         if workers == 1:

@@ -15,7 +15,7 @@ HARVEST = "harvest"  # the first part of the node ids of harvested calls
 
 AUDIT = "scan.audit"  # the check of the records of a scan's audit, which calls no op
 
-# `pending`: the item is set up and has not ended. No report holds this one.
+# `pending`: the item is set up and has not ended. No report contains it.
 Outcome = Literal["passed", "failed", "error", "skipped", "noted", "xfailed", "xpassed", "pending"]
 
 # The outcomes that fail a session.
@@ -29,10 +29,10 @@ class FindingRecord:
     Args:
         code: its entry in the catalogue, or a code of an author's own check.
         fix: what to change.
-        meaning, why, before, after, docs: of its explanation; empty where there is none.
+        meaning, why, before, after, docs: of its explanation; empty if there is none.
         follows: the codes of findings that may have caused this one.
-        rank: sorts the findings of a case: causes come before their consequences, and of checks that
-            report the same code the most specific one comes first.
+        rank: sorts the findings of a case. Causes come before their consequences. Among checks that report
+            the same code, the most specific one comes first.
     """
 
     code: str
@@ -53,8 +53,8 @@ class ResultRecord:
     Args:
         nodeid: of the pytest item.
         op: `namespace::name`.
-        check: `family.name`, or `body` for the test's own; None where nothing ran.
-        place: where in the matrix the case stands.
+        check: `family.name`, or `body` for the test's own body; None if nothing ran.
+        place: the place of the case in the matrix.
         outcome: one of `Outcome`.
         message: the finding, the error or the reason for a skip in one line.
         finding: of a failed check, or of a note.
@@ -64,21 +64,21 @@ class ResultRecord:
             `torch-limit`.
         why_noted: of a note, why it is not a failure, in words.
         known: why a failure is expected, from the mark's `known=` or from the baseline file.
-        in_baseline: whether the baseline file expects it, and nothing else does.
+        in_baseline: whether only the baseline file expects the failure.
         unjudged: whether a skip leaves unjudged what the author may believe was judged.
         accepted_by_fake: whether the fake kernel accepts a variant that the op rejects.
-        without_child: of a variant that did not run because it could crash the process: how it would.
+        without_child: for a variant that did not run because it could crash the process: how it can run.
         by_hand: whether the fixture `customop_check` ran the check.
         repro: the command that runs the item again, with this variant alone.
         evidence: the lines that show the finding.
         arguments: the op's arguments, described, where there is a finding or an error.
-        picture: of a mismatch of values, as `picture_of` makes it; None where there is none.
-        script: Python that shows a failure without pytest; empty where there is none.
-        seed: of the values that are drawn for the case; None where nothing ran.
+        picture: of a mismatch of values, as `picture_of` makes it; None if there is none.
+        script: Python that shows a failure without pytest; empty if there is none.
+        seed: of the values that are drawn for the case; None if nothing ran.
         file, line: where the marked test begins, `file` relative to pytest's rootdir, `line` from 1.
         text: the whole text of a failure or a note, as the terminal prints it; no report holds it.
         duration: seconds.
-        generated: how many inputs an item has generated that the op accepts; no report holds it.
+        generated: how many generated inputs of the item the op accepts; no report holds it.
     """
 
     nodeid: str
@@ -116,7 +116,7 @@ class ResultRecord:
 
     @property
     def case(self) -> tuple[str, str, Place]:
-        """What tells cases apart: the test, the op, and the place in its matrix."""
+        """The identity of the case: the test, the op, and the place in its matrix."""
         return self.test, self.op, self.place
 
     @property
@@ -137,7 +137,7 @@ class ResultRecord:
 
     @property
     def reason(self) -> str:
-        """The message; that of a skip begins with its code, that of a note with why it is one."""
+        """The message. For a skip it begins with the code, for a note with the reason for the note."""
         if self.outcome == "noted":
             code = self.finding.code if self.finding else ""
             return f"{self.skip_code} ({self.why_noted}): {code}: {self.message}"

@@ -60,7 +60,7 @@ def _library_of(op: str) -> str | None:
 
 
 def _libraries() -> Iterator[Path]:
-    """Those that `torch.ops.load_library` has loaded, and the extension modules that are not installed."""
+    """The libraries of `torch.ops.load_library`, and the extension modules that are not installed."""
     yield from (Path(path) for path in sorted(loaded_libraries()))
     endings = tuple(importlib.machinery.EXTENSION_SUFFIXES)
     files = [getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]]

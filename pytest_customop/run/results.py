@@ -21,7 +21,7 @@ class CheckResult:
 
     Args:
         op: `namespace::name`.
-        check: `family.name`; empty where nothing ran.
+        check: `family.name`; empty if nothing ran.
         case: the case's id.
         outcome: `passed`, `failed`, `error` (the check itself broke), `skipped`, or `noted` (a finding
             that is not a failure).
@@ -39,7 +39,7 @@ class CheckResult:
         place: device, dtype, requires_grad, layout, sample and variant.
         seed: of the values that are drawn for the case.
         picture: of values that differ.
-        shown: on what a finding shows, where that is not the op on these arguments.
+        shown: where the finding shows, if it is not the op on these arguments.
         reproduce: makes the script of a failure, given the lines that register the op.
     """
 
@@ -66,12 +66,12 @@ class CheckResult:
 
     @property
     def finding(self) -> str | None:
-        """The code of the finding; None where there is none."""
+        """The code of the finding; None if there is none."""
         return self.found.code if self.found else None
 
     @property
     def fix(self) -> str | None:
-        """What to change; None where there is no finding."""
+        """What to change; None if there is no finding."""
         return self.found.fix if self.found else None
 
     @property
@@ -102,10 +102,10 @@ class CheckResult:
         )
 
     def script(self, module: ModuleType | None = None) -> Script | None:
-        """The script that fails by plain torch calls; None where nothing failed, or none is known.
+        """The script that fails with plain torch calls; None if nothing failed, or no script is known.
 
         Args:
-            module: one that registers the op when it is imported, where the op is not made by
+            module: a module that registers the op on import, if the op is not made by
                 `torch.library.custom_op` at the top level of a module.
         """
         return self.reproduce(registers(self.op, module)) if self.reproduce else None
@@ -120,8 +120,8 @@ class CheckResult:
 
         Args:
             rerun: the command that runs this one item again.
-            script: that shows the same without pytest, or the path that it was written to.
-            seen_in: the test that made this call, where it was recorded.
+            script: the script that shows the same without pytest, or the path that it was written to.
+            seen_in: the test in which this call was recorded, if it was.
         """
         if self.outcome in ("passed", "skipped"):
             reason = f": {self.reason}" if self.message else ""

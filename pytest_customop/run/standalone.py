@@ -39,7 +39,7 @@ class BuiltinChecks:
 
 
 class _PluginManager(pluggy.PluginManager):
-    """Takes functions with a hook's name for hooks, as pytest does, so that a conftest can be a plugin."""
+    """Treats functions with a hook's name as hooks, as pytest does, so that a conftest can be a plugin."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         marked = super().parse_hookimpl_opts(plugin, name)
@@ -48,7 +48,7 @@ class _PluginManager(pluggy.PluginManager):
 
 
 def standalone_hook(plugins: Iterable[object] = ()) -> Any:
-    """A hook caller without pytest: the package's checks, and those of the plugins given."""
+    """A hook caller without pytest: the package's checks, and the hooks of the plugins given."""
     manager = _PluginManager("pytest")
     manager.add_hookspecs(hookspecs)
     manager.register(BuiltinChecks())
@@ -79,27 +79,27 @@ def check_op(
     max_samples: int | None = None,
     plugins: Iterable[object] = (),
 ) -> list[CheckResult]:
-    """Check an op without pytest: in a notebook, a script, or a test framework of another kind.
+    """Check an op without pytest: in a notebook, a script, or another test framework.
 
     Args:
         op, samples, devices, dtypes, requires_grad, layouts, axes, skip_if, checks, tolerances,
             gradcheck, reference, errors: as in `customop_cases`.
-        variants: the variants of the samples that are tried too. As in `--customop-variants`, words
-            that are amounts (`"off"`, `"quick"`, `"full"`, a number per sample) or kinds (`"shape"`,
-            ...): `"full"`, `("quick", "shape")`. False: none; None: `"quick"`. `"strict"` makes
-            notes failures. A function `(variant) -> reason or None`, alone or among the words, leaves
-            out what the op does not support.
+        variants: the variants of the samples that are tried too, with the words of
+            `--customop-variants`: an amount (`"off"`, `"quick"`, `"full"`, a number per sample), kinds
+            (`"shape"`, ...), or both: `("quick", "shape")`. False: none; None: `"quick"`. `"strict"`
+            turns notes into failures. A function `(variant) -> reason or None`, alone or among the words,
+            leaves out variants that the op does not support.
         backend: the name of a `torch.compile` backend.
-        seed: of every drawn value.
-        max_samples: how many of the samples to take at most, drawn by the seed; None: all.
+        seed: the seed of every drawn value.
+        max_samples: the most samples to use, chosen by the seed; None: all.
         plugins: objects with hooks of `pytest_customop.hookspecs`: further checks, devices.
 
     Returns:
-        One result a check and case, in the order they ran; each prints as a failure reads.
+        One result per check and case, in the order in which they ran. `print(result)` shows its full text.
 
     Raises:
-        MarkError: for arguments that cannot be meant.
-        HookError: for what a hook of the plugins does wrong.
+        MarkError: for invalid arguments.
+        HookError: for a mistake in a hook of the plugins.
     """
     try:
         selection, unsupported = read_variants_and_predicate(variants)
@@ -142,10 +142,10 @@ def _read_settings(backend: Any, seed: Any, max_samples: Any) -> Settings:
 
 
 def read_variants_and_predicate(value: Any) -> tuple[Variants, Callable[[Any], str | None] | None]:
-    """Amount and kinds of the variants of a call, and its function of the unsupported ones.
+    """The amount and the kinds of variants, and the function that leaves out unsupported ones.
 
     Raises:
-        ValueError: for what is neither.
+        ValueError: for any other value.
     """
     if value is None or isinstance(value, bool):
         return Variants("off" if value is False else "quick"), None
@@ -213,7 +213,7 @@ def _run(planned: PlannedItem, check: Check) -> Iterator[CheckResult]:
 
 
 def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult]:
-    """A failing eager call in full for the first check of a case, in one line for the others."""
+    """The results, with a failing eager call in full only for the first check of a case."""
     first: dict[tuple[str, str], str] = {}
     shortened = []
     for result in results:
@@ -227,7 +227,7 @@ def _shorten_repeated_errors(results: Iterable[CheckResult]) -> list[CheckResult
 
 
 def _not_run(item: PlannedItem) -> Iterator[CheckResult]:
-    """The skipped results of an item that does not run, one a variant where it has some."""
+    """The skipped results of an item that does not run: one per variant, if it has any."""
     skipped = CheckResult(
         item.op, "", item.id, "skipped", message=item.skip or "", place=item.place
     )

@@ -1,4 +1,4 @@
-"""How many threads torch has while a check runs."""
+"""The number of threads that torch uses while a check runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..core.torch_threads import torch_threads
 def one_thread_for_variant(case: Case) -> Iterator[None]:
     """Let torch use one thread for a variant of an op that is written in Python.
 
-    Where other programs use the processor, threads of torch that wait for each other take most of the
-    time. A native kernel keeps them all: it may divide its work among them wrongly.
+    If other programs use the processor, torch's threads spend most of the time waiting for each other.
+    A native kernel keeps all threads, because it may divide its work among them wrongly.
     """
     if case.base_case is None or crash_risk(case.op, case.placement.device) is not None:
         yield

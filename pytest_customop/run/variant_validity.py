@@ -32,7 +32,7 @@ from .growth import (
 )
 from .repro import CALL
 
-_COMPUTING = 0.2  # of the time: a process that waits takes none, and one on a busy machine a part
+_COMPUTING = 0.2  # share of the time: a waiting process computes less, one on a busy machine more
 
 
 class VariantRejected(CheckSkipped):
@@ -51,7 +51,7 @@ class VariantRejected(CheckSkipped):
 
 @dataclass(frozen=True)
 class _Rejection:
-    """What the op, or its backward, raises."""
+    """The exception of the op, or of its backward."""
 
     text: str
     accepted_by_fake: bool = False
@@ -71,7 +71,7 @@ class _Failure:
 
 _Answer = _Rejection | _Failure | CheckSkipped | None
 
-# What became of each variant's call: None if the op accepts it.
+# The result of each variant's call: None if the op accepts it.
 _answers: WeakKeyDictionary[Case, _Answer] = WeakKeyDictionary()
 
 
@@ -126,10 +126,10 @@ def _classify(case: Case) -> _Answer:
     except LimitExceeded as overrun:
         if large:
             case.release()
-            return costly(f"it did not come back: {overrun}")
-        text = f"{case.op.name} did not come back: {overrun} ({case.variant_description})"
+            return costly(f"it did not return: {overrun}")
+        text = f"{case.op.name} did not return: {overrun} ({case.variant_description})"
         computed = processor_seconds() - start > _COMPUTING * (time.monotonic() - begun)
-        # Other numbers may be more work, as a rate that has no factor in common with another one.
+        # Other numbers may be more work, for example a rate that shares no factor with another rate.
         may_be_slow = overrun.code == "hang" and case.kind == "arguments" and computed
         note = NOT_ASKED if may_be_slow else None
         return _Failure(overrun.code, text, traceback_text(overrun), note=note)
@@ -139,19 +139,19 @@ def _classify(case: Case) -> _Answer:
     accepted_by_fake = _fake_accepts(case)
     emptied = _documented_as_empty(case)
     if emptied and accepted_by_fake and not _is_on_purpose(case, error):
-        takes = f"{case.op.name} takes an empty {listed(emptied)} by its docstring"
-        text = f"{takes}, and raises {error_line(error)}"
+        takes = f"the docstring of {case.op.name} allows an empty {listed(emptied)}"
+        text = f"{takes}, but the op raises {error_line(error)}"
         return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", accepted_by_fake)
 
 
 def _is_on_purpose(case: Case, error: BaseException) -> bool:
-    """Whether the op may raise on purpose; compiled code does not tell."""
+    """Whether the op may raise on purpose. For compiled code this is always assumed."""
     return raised_on_purpose(error) or crash_risk(case.op, case.placement.device) is not None
 
 
 def _documented_as_empty(case: Case) -> list[str]:
-    """The tensors that a variant has made empty, if a docstring says of each that it may be."""
+    """The tensors that a variant has made empty, if docstrings allow each of them to be empty."""
     assert case.base_case is not None
     before = {name: tensor.numel() for name, tensor in case.base_case.inputs().tensors()}
     emptied = [
@@ -172,9 +172,12 @@ def _skip_if_call_is_slow(case: Case, seconds: float) -> None:
 
 
 def _skip_if_slow(case: Case, seconds: float) -> None:
-    """Skip a variant on which the calls have taken so many seconds, if that is too long.
+    """Skip a variant if its calls are too slow.
 
-    The calls are made once more to see that; they returned before, so one that does not is no hang.
+    The calls are repeated to confirm that. They returned before, so one that does not return is no hang.
+
+    Args:
+        seconds: the time that the first calls have taken.
     """
     sample = case.base_case
     assert sample is not None  # it is a variant
@@ -186,7 +189,7 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
             else:
                 skip_if_slower_than_sample(seconds, repeat, of_sample)
     except LimitExceeded as overrun:
-        reason = f"the first calls took {seconds:.1f} s, and of further ones {overrun}"
+        reason = f"the first calls took {seconds:.1f} s; when they were repeated, {overrun}"
         raise skip("costly", reason, unjudged=False) from overrun
 
 
@@ -201,13 +204,13 @@ def _classify_backward(case: Case) -> _Rejection | _Failure | None:
         if is_invalid_gradient(error) and _has_sizes_of_author(case) and _sample_works(case):
             evidence = traceback_text(error)
             return _Failure("backward-raises", text, evidence, _FIX, repro=_GRADIENTS)
-        # Of an op whose backward raises on the sample too, as one for inference does, it says nothing.
+        # If the backward raises on the sample too, as for an inference-only op, this means nothing.
         return _Rejection(text) if _sample_works(case) else None
     return None
 
 
 def _has_sizes_of_author(case: Case) -> bool:
-    """Whether the sample has every tensor of its variant: the size of another one is only a guess."""
+    """Whether the sample has every tensor of its variant: the size of an added tensor is only a guess."""
     assert case.base_case is not None
     tensors, of_sample = (
         {
@@ -225,7 +228,7 @@ def _is_tensor(value: object) -> bool:
 
 
 def _sample_works(case: Case) -> bool:
-    """Whether the backward returns on the sample; where it does not, the sample's checks report it."""
+    """Whether the backward returns on the sample. If it does not, the sample's checks report it."""
     base = case.base_case
     assert base is not None
     try:

@@ -1,4 +1,4 @@
-"""What the schema and the registrations of ops show to be wrong, without a call of any of them.
+"""Defects that the schemas and the registrations of ops show, without a call of any op.
 
 A finding fails only where it is surely a defect. What may be on purpose is a note.
 """
@@ -30,15 +30,15 @@ WHY_NOTED = "it may be on purpose, and nothing fails because of it alone"
 
 @dataclass(frozen=True)
 class AuditedOp:
-    """What one op registers, and the findings on that.
+    """The registrations of one op, and the findings about them.
 
     Args:
         op: the op.
-        kernels: device types; `any` and `composite` stand for kernels of no device of their own.
-        autograd, fake: where they come from; empty for nothing.
+        kernels: device types; `any` and `composite` stand for kernels that belong to no single device.
+        autograd, fake: where they come from; empty if there is none.
         vmap: whether there is a rule.
         tags: their names.
-        registered: by what.
+        registered: what registers the op.
         failures, notes: the findings.
     """
 
@@ -77,7 +77,7 @@ HEADING = ["op", "kernels", "autograd", "fake", "vmap", "tags", "registered by",
 
 
 def audit(ops: Sequence[Op]) -> list[AuditedOp]:
-    """What each op registers, and what is wrong with it."""
+    """The registrations of each op, and the findings about them."""
     differing = _differing_overloads(ops)
     return [_audited(op, differing.get(op.name)) for op in ops]
 
@@ -110,18 +110,18 @@ def _notes(op: Op) -> Iterator[Finding]:
     schema = f"the schema: {op.schema}"
     base = op.name.partition("::")[2].partition(".")[0]
     if base.endswith("_") and not base.endswith("__") and not op.mutated:
-        text = f"{op.name} is named as an op in place, and its schema writes to no argument"
+        text = f"{op.name} is named like an in-place op, but its schema mutates no argument"
         yield Finding("inplace-undeclared", text, schema)
     returned = any("Tensor" in str(output.type) for output in op.schema.returns)
     if autograd_kind(op.overload) == "python" and not returned and not op.mutated:
-        yield Finding("formula-unused", f"{op.name} has a formula, and returns no tensor", schema)
+        yield Finding("formula-unused", f"{op.name} has a formula, but returns no tensor", schema)
     if op.is_composite and has_own_fake(op.overload):
-        text = f"{op.name} is made of other ops, and has a fake kernel, which compilers do not need"
+        text = f"{op.name} is made of other ops, but has a fake kernel, which compilers do not need"
         yield Finding("fake-unused", text)
 
 
 def _differing_overloads(ops: Sequence[Op]) -> dict[str, Finding]:
-    """The note on ops whose overloads have kernels for different devices, for the first overload."""
+    """By first overload, the note on an op whose overloads have kernels for different devices."""
     by_base: Mapping[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for op in ops:
         by_base[op.name.partition(".")[0]][op.name] = kernel_devices(op.overload)

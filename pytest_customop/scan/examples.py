@@ -25,14 +25,14 @@ NAME = "EXAMPLES"
 
 
 def read_examples(path: Path, known: Collection[str]) -> dict[str, tuple[Sample, ...]]:
-    """The samples by the name of the op; real tensors become descriptions of them.
+    """The samples by the name of the op; real tensors are replaced by descriptions.
 
     Args:
-        path: of the file. Marked tests may be for other ops too; `EXAMPLES` may not.
+        path: the file. Marked tests may be for other ops too; `EXAMPLES` may not.
         known: the names of the ops that are scanned.
 
     Raises:
-        ScanError: for a file that does not run, and for what is no example.
+        ScanError: for a file that does not run, and for an invalid example.
     """
     try:
         module = runpy.run_path(str(path))
@@ -58,7 +58,7 @@ def read_examples(path: Path, known: Collection[str]) -> dict[str, tuple[Sample,
 
 
 def _of_marks(module: Mapping[str, Any], path: Path) -> dict[str, tuple[Sample, ...]]:
-    """The samples that the marks of a file list, as of one that `--customop-harvest-save` wrote."""
+    """The samples in the marks of a file, for example one that `--customop-harvest-save` wrote."""
     examples: dict[str, tuple[Sample, ...]] = {}
     for name, value in module.items():
         for mark in marks_of(value):

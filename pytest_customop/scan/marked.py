@@ -25,7 +25,7 @@ class Inputs:
 
     Args:
         op: the op.
-        samples: that it accepts.
+        samples: the samples that it accepts.
         origin: where they come from, for a comment.
     """
 
@@ -35,11 +35,11 @@ class Inputs:
 
 
 def marked_tests(inputs: Iterable[Inputs], packages: Sequence[str], option: str) -> str:
-    """The source of the file: a marked test an op.
+    """The source of the file: one marked test per op.
 
     Args:
-        packages: that register the ops.
-        option: of the command line that makes the file again.
+        packages: the packages that register the ops.
+        option: the command-line option that makes the file again.
     """
     pieces = []
     for op_inputs in inputs:
@@ -58,14 +58,14 @@ def marked_tests(inputs: Iterable[Inputs], packages: Sequence[str], option: str)
 
 
 def _home(op: Op, packages: Sequence[str]) -> str:
-    """The package that registers an op: the one that is named as its namespace, or the first."""
+    """The package that registers an op: the one with the name of the namespace, or the first."""
     namespace = op.name.partition("::")[0]
     named = [package for package in packages if package.replace(".", "_") == namespace]
     return [*named, *packages][0]
 
 
 def _named(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples with ids that say what they are; where two would have one, a number tells them apart."""
+    """The samples with descriptive ids; a number distinguishes samples with equal ids."""
     by_id: dict[str, Sample] = {}
     for sample in samples:
         name = base = _id_of(sample) if (sample.id or "0").isdigit() else str(sample.id)

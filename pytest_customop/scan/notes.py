@@ -1,4 +1,4 @@
-"""What a scan found, for the summary; plain data. Imports no torch."""
+"""The results of a scan, for the summary, as plain data. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ..core.wording import counted
 
 @dataclass(frozen=True)
 class FoundInputs:
-    """What the search for inputs of one op came to.
+    """The result of the search for inputs of one op.
 
     Args:
         op: its name.
         samples: how many were kept.
-        tried, accepted: how many argument lists the op was asked with, and how many of them it took.
-        crashes, hangs: how many of them ended the process, or did not end.
-        rejections: the last messages of the op; empty where inputs were found.
+        tried, accepted: how many argument lists were tried, and how many of them the op accepted.
+        crashes, hangs: how many of them ended the process, and how many calls did not return.
+        rejections: the last messages of the op; empty if inputs were found.
         example: the line that an author adds to give an example.
-        seconds: that the search took.
+        seconds: the time that the search took.
     """
 
     op: str
@@ -33,7 +33,7 @@ class FoundInputs:
 
     @property
     def ended(self) -> list[str]:
-        """How many argument lists ended the process, or did not end; nothing for a count of 0."""
+        """How many argument lists crashed or hung the process; counts of 0 are left out."""
         counts = ((self.crashes, "crashed"), (self.hangs, "hung"))
         return [f"{count} {what}" for count, what in counts if count]
 
@@ -43,10 +43,10 @@ class ScanNotes:
     """The counts of a scan.
 
     Args:
-        namespaces: that were scanned.
+        namespaces: the namespaces that were scanned.
         audited: how many ops were audited.
         off_cpu: the ops without a kernel for the CPU.
-        found: what the search for inputs came to.
+        found: the results of the search for inputs.
         written: what became of the file of marked tests.
     """
 

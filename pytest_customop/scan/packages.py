@@ -1,4 +1,4 @@
-"""Import the packages of a scan, first where a crash does no harm, and find the ops they register."""
+"""Import the packages of a scan, first in a process that may crash, and find the ops they register."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..core.suggest import did_you_mean
 from ..core.wording import listed_briefly
 from ..declare.ops import Op, resolve
 
-_SECONDS = 120.0  # that an import may take
+_SECONDS = 120.0  # the limit for an import
 
 
 class ScanError(Exception):
@@ -25,10 +25,10 @@ class ScanError(Exception):
 
 @dataclass(frozen=True)
 class Registered:
-    """What some packages register.
+    """The ops that some packages register.
 
     Args:
-        namespaces: of the ops.
+        namespaces: the namespaces of the ops.
         ops: every overload that takes or returns a tensor, by name.
     """
 
@@ -41,10 +41,10 @@ def import_packages(packages: Sequence[str], namespaces: Sequence[str] | None) -
 
     Args:
         packages: names of modules, as in an import.
-        namespaces: those to look at; None: those in which ops appeared.
+        namespaces: the namespaces to scan; None: those in which ops appeared.
 
     Raises:
-        ScanError: for a package that cannot be imported, and where no op is found.
+        ScanError: if a package cannot be imported, or no op is found.
     """
     before = set(registered_names())
     for package in packages:
@@ -83,7 +83,7 @@ def _validate_import(package: str) -> None:
     except ForkedError as error:
         raise ScanError(f"importing {package} raises {error}") from None
     if ended.hung:
-        raise ScanError(f"importing {package} did not end in {_SECONDS:.0f} seconds")
+        raise ScanError(f"importing {package} did not finish within {_SECONDS:.0f} seconds")
     if ended.died or not ended.messages:
         how = f"by signal {ended.signal}" if ended.died else "before the import had"
         raise ScanError("\n".join([f"importing {package} ended the process {how}", ended.crash]))
@@ -96,7 +96,7 @@ def _hint(package: str) -> str:
 
 
 def _is_of(name: str, packages: Sequence[str]) -> bool:
-    """Whether an op that was there before belongs to one of the packages, as far as that shows."""
+    """Whether an op that was registered before belongs to one of the packages, as far as is known."""
     namespace = name.partition("::")[0]
     module = f"{defining_module(name)}."
     return namespace not in OF_TORCH and any(
@@ -116,5 +116,5 @@ def _no_ops(packages: Sequence[str], namespaces: Sequence[str] | None) -> str:
         )
     return (
         f"importing {', '.join(packages)} registers no op with tensors{listed}: name the module that "
-        "registers them, as mylib.ops, or give --customop-scan-namespace"
+        "registers them, such as mylib.ops, or give --customop-scan-namespace"
     )

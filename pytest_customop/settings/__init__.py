@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ..declare.variant import KINDS, STRICT
 
-# In the place of a report's path: the summary of a job on GitHub, and its annotations.
+# Given in place of a report's path: the summary of a GitHub job, and its annotations.
 GITHUB = "github"
 AMOUNTS = ("off", "quick", "full")
 COMPILE_CELLS = ("all", "pairwise")
@@ -23,7 +23,7 @@ class Variants(NamedTuple):
 
     Args:
         amount: how many: `off`, `quick`, `full`, or a number per sample.
-        kinds: of which kinds.
+        kinds: which kinds.
         strict: whether notes count as failures.
     """
 
@@ -49,23 +49,23 @@ class Shard:
 
 
 class Settings(NamedTuple):
-    """What was asked for.
+    """The settings of a session or of a call.
 
     Args:
         devices: where to run; None for the CPU.
-        dtypes: names of the dtypes of tensors that are described without one; None for torch's
+        dtypes: names of the dtypes for tensors that are described without one; None for torch's
             default dtype.
         checks: names and families, `-name` to remove one; None for those that run by default.
         backend: a `torch.compile` backend.
-        seed: of every drawn value, together with the case's id.
+        seed: the seed of every drawn value, together with the case's id.
         reports: files to write, and `GITHUB`.
         require_devices: whether an absent device is an error.
         require_coverage: the namespaces whose ops must all have cases, and `-ns::name` for ops that need
             none; None for no namespace.
         repro_dir: where scripts that reproduce failures are written.
         variants: which variants of the samples are tried.
-        fuzz: how many inputs a check gets that are drawn from the samples; None: none.
-        variant_steps: the steps of those that run, as in the report; None for all.
+        fuzz: how many inputs, drawn from the samples, a check gets; None: none.
+        variant_steps: the steps of the variants that run, as in the report; None for all.
         isolate: which items run in a child process: `on`: all; `auto`: those of variants that could crash
             the process; `off`: none.
         without_child: how variants that could crash the process would run; None where a child process
@@ -78,9 +78,9 @@ class Settings(NamedTuple):
         harvest: the namespaces of the ops whose calls are recorded and checked; None: none.
         harvest_save: the file of marked tests that is written from these calls.
         scan: the packages whose ops are checked without a test; None: none.
-        scan_namespaces: those of their ops that are; None: all that the packages register.
-        scan_seconds: that the search for inputs of an op may take.
-        scan_save: the file of marked tests that is written of the inputs found.
+        scan_namespaces: the namespaces whose ops are checked; None: all that the packages register.
+        scan_seconds: how long the search for inputs of an op may take.
+        scan_save: the file of marked tests that is written from the inputs found.
         scan_examples: a file with samples for some of the ops.
         baseline: the file of recorded failures.
         update_baseline: whether the failures of this session are recorded there.
@@ -127,7 +127,7 @@ class Settings(NamedTuple):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds by node id, from all `durations`; of several for one item the last."""
+        """Seconds by node id, from all `durations`; if several have an item, the last one counts."""
         return {
             nodeid: value for durations in self.durations for nodeid, value in durations.items()
         }

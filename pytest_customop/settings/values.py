@@ -1,8 +1,8 @@
-"""How the values of settings are read from text, and validated.
+"""Read the values of settings from text, and validate them.
 
 Every function takes one value, as text or as names, and raises `ValueError` with one line that says what
-is wrong and what is allowed. Where the value was given is for the caller to say
-(`plugin/read_options.py`). Importing this module imports no torch.
+is wrong and what is allowed. The caller adds where the value was given (`plugin/read_options.py`).
+Importing this module imports no torch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DTYPE_SYNONYMS = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
 
 
 def read_seed(text: str) -> int:
-    """A whole number."""
+    """An integer."""
     try:
         return int(text)
     except ValueError:
@@ -43,7 +43,7 @@ def read_seed(text: str) -> int:
 
 
 def read_count(text: str) -> int:
-    """A whole number of 1 or more."""
+    """An integer of 1 or more."""
     if not (text.isdecimal() and int(text) > 0):
         raise ValueError("give a whole number of 1 or more")
     return int(text)
@@ -113,9 +113,9 @@ def read_packages(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_variants(choices: Iterable[str | int]) -> Variants:
-    """Which variants some words ask for: amounts (`off`, `quick`, `full`, a number), kinds, `strict`.
+    """The variants that some words select: amounts (`off`, `quick`, `full`, a number), kinds, `strict`.
 
-    Without an amount it is `quick`, without kinds all of them.
+    The default amount is `quick`, and all kinds are selected by default.
     """
     amounts: dict[str | int, None] = {}
     kinds: set[str] = set()
@@ -205,13 +205,13 @@ def report_file(path: Path) -> Path:
 
 
 def new_test_file(path: Path) -> Path:
-    """The path, if a Python file can be written there and there is none."""
+    """The path, if no file is there yet and a Python file can be written."""
     from ..core.files import why_unwritable
 
     if path.suffix != ".py":
         raise ValueError("give a Python file, as test_customops.py")
     if path.exists():
-        raise ValueError("there is a file already, which is left as it is: give another name")
+        raise ValueError("the file exists already and is not overwritten: give another name")
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent}")
     why = why_unwritable(path)
@@ -228,7 +228,7 @@ def python_file(path: Path) -> Path:
 
 
 def script_folder(path: Path) -> Path:
-    """The path, if it is a folder, or can become one, that scripts can be written into."""
+    """The path, if it is or can become a folder that scripts can be written into."""
     from ..core.files import why_unusable
 
     if path.exists() and not path.is_dir():
@@ -239,7 +239,7 @@ def script_folder(path: Path) -> Path:
     return path
 
 
-# Names that torch must know; these import it
+# Names that torch must know; these functions import it
 
 
 def validate_devices(devices: Iterable[str]) -> None:

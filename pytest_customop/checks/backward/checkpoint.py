@@ -1,4 +1,4 @@
-"""`backward.checkpoint`: the gradients are the same where the forward runs again for the backward."""
+"""`backward.checkpoint`: the gradients are the same when checkpointing runs the forward again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Named = list[tuple[str, Tensor]]
 
 
 def check_checkpoint(case: Case) -> None:
-    """Compare recomputed outputs with the first ones, and gradients with those without checkpointing."""
+    """Compare recomputed outputs with the first ones, and gradients with and without checkpointing."""
     if case.op.mutated:
         raise skip("nothing-to-check", "the op writes to its arguments", unjudged=False)
     if any(isinstance(value, torch.Generator) for _, value in case.inputs().named()):
@@ -55,7 +55,7 @@ def _checkpoint(case: Case, reference: Reference | None) -> None:
     try:
         with warnings.catch_warnings(), set_checkpoint_early_stop(False):
             warnings.simplefilter("ignore")  # torch 2.4's checkpoint warns of torch's own code
-            # By these tensors it finds the devices whose random streams it restores.
+            # `checkpoint` restores the random streams of these tensors' devices.
             tensors = [tensor for _, tensor in arguments.tensors()]
             run = Run(arguments, checkpoint(called, *tensors, use_reentrant=False))
             actual = _gradients(case, run, reference)
@@ -89,7 +89,7 @@ def _gradients(case: Case, run: Run, reference: Reference | None) -> Gradients:
 def _compare_calls(first: Named, again: Named, inputs: Sequence[Tensor], repeats: bool) -> None:
     """Fail if the outputs that are recomputed for the backward differ from the forward's.
 
-    What another order of additions explains is left to `values.repeat`.
+    Differences that another order of additions explains are left to `values.repeat`.
     """
     rows = []
     for (name, old), (_, new) in zip(first, again, strict=True):
@@ -112,8 +112,8 @@ def _compare_calls(first: Named, again: Named, inputs: Sequence[Tensor], repeats
 def _differently(name: str, what: str, repeats: bool) -> Exception:
     return fail(
         "checkpoint-mismatch",
-        f"torch.utils.checkpoint calls the op again before the backward and gets {what} as {name}: "
-        "the gradients belong to other outputs than the forward returned",
+        f"torch.utils.checkpoint calls the op again before the backward and gets {what} for {name}: "
+        "the gradients do not belong to the outputs that the forward returned",
         repro=_script(repeats),
     )
 
@@ -170,13 +170,13 @@ FINDINGS = {
     "checkpoint-mismatch": Explanation(
         meaning=(
             "Activation checkpointing calls the op again before its backward, and this "
-            "second call is not like the first: the op raises, or the gradients are those of "
+            "second call differs from the first: the op raises, or the gradients belong to "
             "other outputs."
         ),
         why=(
-            "torch.utils.checkpoint restores torch's random streams and nothing else. What "
-            "the op draws from a stream of its own, counts or caches differs in the second "
-            "call."
+            "torch.utils.checkpoint restores torch's random streams and nothing else. If the "
+            "op counts calls, caches values or draws from its own random stream, its second "
+            "call differs."
         ),
         fix=(
             "Draw random numbers from torch's own generators, or take the seed as an "

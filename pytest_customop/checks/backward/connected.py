@@ -1,4 +1,4 @@
-"""`backward.connected`: where gradients are asked for, an output has them."""
+"""`backward.connected`: where gradients are expected, an output is connected to the inputs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Named = list[tuple[str, torch.Tensor]]
 def check_connected(case: Case) -> None:
     """Look for an output through which gradients flow back.
 
-    Gradients are asked for by the mark's `requires_grad`, or by a formula or another kernel that is
-    registered at an Autograd key from Python.
+    Gradients are expected if the mark sets `requires_grad`, or if Python code registers a formula or
+    another kernel at an Autograd key.
     """
     outputs = [
         (name, output) for name, output in case.eager.outputs if is_differentiable(output.dtype)
@@ -43,7 +43,7 @@ def check_connected(case: Case) -> None:
         _report(case, outputs, f"the mark asks for gradients, and {what}")
     elif _promises_gradients(case) and not _is_on_purpose(case):
         why = "a kernel is registered at an Autograd key, and no output requires gradients"
-        # One that goes on to the next kernel alone may be there to say that there are none.
+        # A kernel that only calls the next one may declare that the op has no gradients.
         _report(case, outputs, why, None if _applies_formula(case) else NOT_ASKED)
     else:
         reason = "no output requires gradients, and the mark does not ask for them"
@@ -51,7 +51,7 @@ def check_connected(case: Case) -> None:
 
 
 def _is_connected(case: Case, output: torch.Tensor) -> bool:
-    """Whether a backward from the output calls a formula, the op's own or one inside of its kernel."""
+    """Whether a backward from the output calls a formula: the op's own, or one inside its kernel."""
     if not output.requires_grad or is_without_formula(output):
         return False
     return case.op.has_autograd or not is_generated(output)
@@ -60,8 +60,8 @@ def _is_connected(case: Case, output: torch.Tensor) -> bool:
 def _promises_gradients(case: Case) -> bool:
     """Whether Python code at an Autograd key is meant to give gradients on this case.
 
-    It is not clear for an op with a flag, which may turn gradients off, nor where some floating-point
-    argument requires none.
+    False if the op has a flag, which may turn gradients off, or if some floating-point argument requires
+    no gradients.
     """
     if not case.op.has_formula_in_python:
         return False
@@ -96,7 +96,7 @@ def _is_flag(kind: str) -> bool:
 
 
 def _is_on_purpose(case: Case) -> bool:
-    """Whether the op returns what it detached, marks outputs as not differentiable, or says so."""
+    """Whether a docstring or `mark_non_differentiable` excludes gradients, or all outputs are detached."""
     if is_not_differentiable(case.op):
         return True
     detached: set[int | None] = set()
@@ -147,19 +147,19 @@ torch.autograd.grad(outputs, leaves, [torch.ones_like(each) for each in outputs]
 FINDINGS = {
     "gradients-disconnected": Explanation(
         meaning=(
-            "Gradients are asked for, by the mark's requires_grad= or by a kernel at an Autograd "
-            "key, and no output of the op is connected to its inputs: there is no formula, or no "
-            "output requires gradients."
+            "The mark's requires_grad= or a kernel at an Autograd key promises gradients, but no "
+            "output of the op is connected to its inputs: there is no formula, or no output "
+            "requires gradients."
         ),
         why=(
-            "What stands before the op in a model gets no gradient from it. Where the loss has "
-            "other terms, training goes on without an error, and without those gradients."
+            "The layers before the op in a model get no gradient from it. If the loss has other "
+            "terms, training continues without an error and without those gradients."
         ),
         fix=(
             "Register a formula: torch.library.register_autograd(...). If the op is not meant to "
-            "have one, leave requires_grad= out of the mark, and register no kernel at an Autograd "
-            "key, or torch.library.fallthrough_kernel there; an output that is not differentiable "
-            "on purpose is declared by ctx.mark_non_differentiable(output)."
+            "have one, leave requires_grad= out of the mark, and register either no kernel or "
+            "torch.library.fallthrough_kernel at the Autograd keys. If an output is not "
+            "differentiable on purpose, call ctx.mark_non_differentiable(output)."
         ),
         before="""
 lib.impl("sine", sine, "CPU")
@@ -177,7 +177,7 @@ torch.library.register_autograd(
 
 CHECK = Check(
     name="backward.connected",
-    summary="where gradients are asked for, an output is connected to the inputs",
+    summary="where gradients are expected, an output is connected to the inputs",
     run=check_connected,
     gradients=True,
     needs=_returns_fresh_outputs,
@@ -185,13 +185,13 @@ CHECK = Check(
     repro=_SCRIPT,
     findings=FINDINGS,
     catches=(
-        "A mark with `requires_grad=True` for an op without a formula, and an op with a Python "
-        "kernel at an Autograd key none of whose outputs requires gradients."
+        "A mark with `requires_grad=True` for an op without a formula. An op with a Python kernel "
+        "at an Autograd key and no output that requires gradients."
     ),
     cannot_see=(
-        "C++ kernels at an Autograd key whose outputs require no gradients, unless the mark asks "
-        "for gradients: they may be meant so. The same holds for ops with a flag. Ops that write to "
-        "their arguments, and ops that are made of other ops."
+        "C++ kernels at an Autograd key whose outputs require no gradients, unless the mark sets "
+        "`requires_grad`: this may be intended. The same holds for Python kernels of ops with a flag. "
+        "Ops that write to their arguments, and ops that are made of other ops."
     ),
     cost="calls",
 )

@@ -110,6 +110,6 @@ CHECK = Check(
         "until Python's garbage collector runs: a reference cycle through `ctx`, or a "
         "global."
     ),
-    cannot_see="What the op allocates itself and hides. A cache of the last call or two is no leak.",
+    cannot_see="Tensors that the op allocates and hides. A cache of the last call or two is no leak.",
     cost="calls",
 )

@@ -21,7 +21,7 @@ _WRITTEN = "modified by an inplace operation"
 
 
 def check_intact(case: Case) -> None:
-    """Run the backward three times over one graph, and compare everything that it was given."""
+    """Run the backward three times over one graph; look for writes and for changed gradients."""
     reference = Reference.of(case)
     graph = Graph(case)
     grads = graph.given(reference.weights)
@@ -59,13 +59,13 @@ def _version(tensor: Tensor) -> int:
 
 
 def _writes(recorded: list[_Recorded]) -> Iterator[str]:
-    """For each tensor that was written to, text that names it and the change."""
+    """A text for each tensor that was written to: its name and the change."""
     for record in recorded:
         difference_text = difference(record.tensor.detach(), record.before, 0.0, 0.0)
         if difference_text is not None:
             yield f"{record.name}: {difference_text}"
         elif _version(record.tensor) != record.version:
-            yield f"{record.name}, though only what it held already"
+            yield f"{record.name}, though only the values that it held already"
 
 
 def _raw(graph: Graph, grads: list[Tensor]) -> dict[str, Tensor]:
@@ -100,7 +100,7 @@ def _run_again(reference: Reference, graph: Graph, first: dict[str, Tensor]) -> 
         raise fail(
             "backward-not-repeatable",
             f"the backward, run again over one graph (retain_graph=True), gives {wrong.actual} for "
-            f"`{wrong.input}` where it gave {wrong.expected}",
+            f"`{wrong.input}`; the first run gave {wrong.expected}",
             table(rows),
         )
 
@@ -113,12 +113,12 @@ def _again(graph: Graph, weights: list[Tensor]) -> Gradients:
         if _WRITTEN in message_of(error):
             raise fail(
                 "backward-mutates",
-                f"the backward writes to a tensor that it saved: run again, it raises {error_line(error)}",
+                f"the backward writes to a tensor that it saved: the second run raises {error_line(error)}",
             ) from error
         raise skip(
             "once-only",
-            "the backward runs once only: with retain_graph=True, a second time over the graph, it "
-            f"raises {error_line(error)}",
+            "the backward runs only once: a second run over the graph (retain_graph=True) raises "
+            f"{error_line(error)}",
         ) from error
 
 
@@ -226,8 +226,8 @@ CHECK = Check(
         "backward overwrites."
     ),
     cannot_see=(
-        "A second backward over a graph that the formula does not support: a backward that "
-        "raises the second time is a skip, `once-only`."
+        "Formulas that support only one backward over a graph: a backward that raises the "
+        "second time is a skip, `once-only`."
     ),
     cost="calls",
 )

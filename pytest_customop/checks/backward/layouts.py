@@ -39,10 +39,10 @@ class _Layout:
     """One layout of a grad_output.
 
     Args:
-        name, description: as of a `MemoryLayout`.
-        source: code after the op, with `y` as its output, for which autograd sends such a grad_output.
+        name, description: as in `MemoryLayout`.
+        source: code that uses the op's output `y` and makes autograd send such a grad_output.
         lay_out: gives the layout to a dense tensor; None if that would change nothing.
-        expression: the same as an expression for a script, from the tensor and its name there.
+        expression: gives the same as source text, from the tensor and its name in a script.
         repeats: whether different elements become equal.
     """
 
@@ -72,7 +72,7 @@ def _in_memory(layout: MemoryLayout, source: str, *, least_dims: int = 0) -> _La
 
 _LAYOUTS = (
     _in_memory(EXPANDED_ALL, "y.sum()"),
-    _in_memory(EXPANDED, "y.sum(0)", least_dims=2),  # with one dim it equals the layout before
+    _in_memory(EXPANDED, "y.sum(0)", least_dims=2),  # with one dim it equals EXPANDED_ALL
     _in_memory(TRANSPOSED, "y.mT"),
     _in_memory(ROW_PADDED, "torch.cat((y, ...), -1)"),
     _in_memory(STRIDED, "torch.stack((y, ...), -1)"),
@@ -156,7 +156,7 @@ class _LayoutComparison:
         return self.reference.rows(f"{layout.name} ({layout.source})", actual, expected)
 
     def _gradients(self, weights: list[Tensor]) -> Gradients:
-        """The gradients on a new graph; a second backward over one is for `backward.intact`."""
+        """The gradients on a new graph; `backward.intact` covers a second backward over one graph."""
         return Graph(self.reference.case).vjp(weights)
 
     def _rejection(self, layout: _Layout, chosen: list[int], error: Exception) -> Exception:
@@ -224,7 +224,7 @@ FINDINGS = {
         why=(
             "The author of the loss does not choose the layout: y.sum() sends an expanded "
             "grad_output, y.mT a transposed one, torch.cat a slice of a larger one. Tests "
-            "whose consumer happens to send a contiguous one pass."
+            "pass if their consumer happens to send a contiguous one."
         ),
         fix=(
             "Call grad = grad.contiguous() before code that needs it, and reshape() in place "
@@ -280,8 +280,8 @@ CHECK = Check(
         "Other gradients, or an error, for a grad_output that is expanded (as `y.sum()` "
         "sends it), transposed, row-padded (`torch.cat`), strided (`torch.stack`), at a "
         "storage offset, channels-last or lazily conjugated. Memory between the elements "
-        "holds NaN. An error is a finding too, because an author cannot choose the layout "
-        "that autograd sends."
+        "holds NaN. An error is a finding too, because the author of the op cannot choose the "
+        "layout that autograd sends."
     ),
     cannot_see="Grad_outputs of sparse and quantized outputs.",
     cost="many calls",

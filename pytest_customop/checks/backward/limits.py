@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...cases.tensors import largest_magnitude
 
-# Of the elements of a tensor: how many may be added up to one.
+# The share of a tensor's elements that may be added up to one.
 _SUMMED = 1 / 16
 
 
@@ -22,8 +22,8 @@ class Limits:
         share: the allowed error, as a share of the largest magnitude.
         rounding: the relative rounding of one number.
         smallest: the smallest number above 0.
-        room: the largest number of the dtypes, relative to the numbers of the case.
-        most: a number that is well below the largest of the dtypes.
+        room: the maximum of the dtypes, relative to the largest number of the case.
+        most: a number well below the maximum of the dtypes.
     """
 
     share: float
@@ -36,7 +36,7 @@ class Limits:
     def of(dtypes: set[torch.dtype], numbers: Sequence[Tensor]) -> Limits:
         """The limits for these dtypes and numbers.
 
-        A sum of n equal numbers, added up one after the other, is off by up to n / 2 roundings.
+        A sum of n equal numbers, added one after another, is off by up to n / 2 roundings.
         """
         infos = [torch.finfo(dtype) for dtype in dtypes]
         largest = max(map(largest_magnitude, numbers), default=0.0)

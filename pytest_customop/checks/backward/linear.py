@@ -36,7 +36,7 @@ def _compare(case: Case) -> None:
         raise fail(
             "backward-not-linear",
             f"the gradient for `{first.input}` is not linear in grad_output: for {first.description} it is "
-            f"{first.actual} where {first.expected} is due",
+            f"{first.actual} and should be {first.expected}",
             table(rows),
         )
 
@@ -61,7 +61,7 @@ def _factors(dtypes: set[torch.dtype], room: float) -> tuple[float, ...]:
 
 
 def _width(info: torch.finfo) -> int:
-    """The bytes of a number; those of float32 for bfloat16, which has the same range."""
+    """The bytes of a number. bfloat16 counts as float32, which has the same range."""
     return 4 if info.tiny < 1e-30 else info.bits // 8
 
 
@@ -91,8 +91,8 @@ def _sums(
     second = vjp(h, "another random grad_output")
     actual = vjp([left + right for left, right in zip(g, h, strict=True)], description)
     strays = [*_strays(vjp, g, base, (3.0, 5.0, 7.0)), *_strays(vjp, h, second, (3.0, 5.0))]
-    # Where large terms cancel to a small gradient, its error is that of the terms. They are unknown,
-    # so the largest of the gradients and grad_outputs is taken for them.
+    # A small gradient that is a sum of large terms has their error. The terms are unknown, so the largest
+    # of the gradients and grad_outputs stands for them.
     terms = max(largest_magnitude(tensor) for tensor in (*g, *h, *base.values(), *second.values()))
     for name, gradient in base.items():
         zeros = torch.zeros_like(gradient)
@@ -146,14 +146,14 @@ FINDINGS = {
             "scaling or adding up grad_outputs must scale or add up the gradients."
         ),
         why=(
-            "Training goes wrong where grad_output is not what it was in the test: negative, "
-            "large (a scaled loss), tiny, or the sum of several losses. gradcheck sends ones "
-            "only."
+            "Training goes wrong if grad_output differs from that of the test: if it is "
+            "negative, large (a scaled loss), tiny, or the sum of several losses. gradcheck "
+            "sends only zeros and ones."
         ),
         fix=(
             "Compute the gradient from grad_output by sums and products with values saved in "
-            "forward. Do not round, clamp or convert it to an 8-bit image on the way, and do "
-            "not use a constant in its place."
+            "forward. Do not round or clamp grad_output, convert it to an 8-bit image, or "
+            "replace it by a constant."
         ),
         before="""
 def backward(ctx, grad):
@@ -180,11 +180,10 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "A backward that is not linear in grad_output: for negative, large and tiny ones, "
-        "for zeros and for sums. gradcheck cannot see this, because it sends the same "
-        "constant grad_output each time. This check also reports a backward that raises; "
-        "where the backward raises, or differs from call to call, the other checks of the "
-        "family are skipped."
+        "for zeros and for sums. gradcheck cannot see this, because it sends only zeros and "
+        "ones. This check also reports a backward that raises. If the backward raises, or "
+        "differs from call to call, the other checks of the family are skipped."
     ),
-    cannot_see="A backward that is linear and wrong: that is for gradcheck.",
+    cannot_see="A backward that is linear but wrong: gradcheck finds it.",
     cost="many calls",
 )

@@ -16,19 +16,19 @@ from .scripts import GRAPH, filled
 from .vjp import Graph, Reference, call
 
 _MOST = 6  # arguments
-_DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer where many elements average out
+_DRAWS, _FEW, _LARGE = 8, 3, 4096  # directions; fewer above _LARGE elements, which average out
 _STEPS = (2.0**-4, 2.0**-6, 2.0**-8, 2.0**-2)  # in units of the size of the argument
 _WRONG = 0.3  # a relative error above this is a finding
 _TINY = float(torch.finfo(torch.float32).tiny)  # below it, numbers lose digits or become 0
 _SLIGHTLY = 2.0**-10
-_KINK = 0.5  # of the error: how much the differences to both sides may differ
+_KINK = 0.5  # of the error: how much the one-sided differences may differ
 _ROUGH = 0.1  # the allowed relative difference between two steps
 
 
 def check_narrow(case: Case) -> None:
     """Compare gradients with finite differences in the op's own dtype, where float64 does not work.
 
-    Only an error above a third is a finding, and only if three steps agree on it.
+    Only an error above 30% is a finding, and only if three steps agree on it.
     """
     if isinstance(case.gradcheck, str):
         raise skip("left-out", case.gradcheck, unjudged=False)
@@ -49,7 +49,7 @@ def _movable(tensor: Tensor) -> bool:
 
 
 def _judged_in_float64(case: Case) -> bool:
-    """Whether forward and backward of the op work in float64, with its precision."""
+    """Whether forward and backward work in float64, and outputs have more precision than float32."""
     wide = case.widened()
     try:
         arguments = wide.inputs().map(_moved_slightly)
@@ -62,7 +62,7 @@ def _judged_in_float64(case: Case) -> bool:
 
 
 def _moved_slightly(tensor: Tensor) -> Tensor:
-    """Values that are no float32 numbers, and not equal, for tensors that require gradients."""
+    """A copy; if it requires gradients, with unequal values that float32 cannot represent."""
     copy = Copier()(tensor)
     if tensor.requires_grad and _movable(tensor):
         steps = torch.arange(tensor.numel(), dtype=torch.float64, device=tensor.device)
@@ -83,10 +83,10 @@ class _Measured:
     """Differences along random directions, and what the gradients predict for them.
 
     Args:
-        differences: of the weighted outputs, one for each direction.
-        predicted: the same by the gradients.
+        differences: the changes of the weighted outputs, one for each direction.
+        predicted: the changes that the gradients predict.
         size: the larger root mean square of the two.
-        rounding: of the differences.
+        rounding: the rounding error of the differences.
     """
 
     differences: Tensor
@@ -112,7 +112,7 @@ class _Probe:
         self._eps = max(torch.finfo(dtype).eps for dtype in self.graph.dtypes)
 
     def verdict(self, name: str) -> bool:
-        """Whether the gradient of an argument is right; False if that stays open.
+        """Whether the gradient of an argument is right. False means undecided.
 
         Raises:
             CheckFailed: if it is wrong.
@@ -136,14 +136,14 @@ class _Probe:
         return False
 
     def _confirmed(self, name: str, near: _Measured, step: float) -> bool:
-        """Whether half the step shows the same error; for the jumps of a step function it does not."""
+        """Whether half the step shows the same error. At the jumps of a step function it does not."""
         nearer = self._measure(name, step)
         return nearer is not None and _agree(near, nearer) and nearer.error > _WRONG
 
     def _is_kink(self, name: str, near: _Measured, step: float) -> bool:
-        """Whether differences to one side and to the other differ by as much as the error is.
+        """Whether the one-sided differences differ about as much as the error.
 
-        At a kink, as where two elements are equal and the larger counts, the gradient is that of one side.
+        At a kink, such as the maximum of two equal elements, the gradient belongs to one side.
         """
         wrong = _rms(near.differences - near.predicted)
         _, here = self._at(name, torch.zeros((), dtype=torch.float64))
@@ -221,20 +221,20 @@ class _Probe:
         drawn = ", ".join(f"{change:.3g}" for change in seen.differences[:4])
         due = ", ".join(f"{change:.3g}" for change in seen.predicted[:4])
         what = (
-            "is missing: the formula gives none, or zeros, and the outputs depend on it"
+            "is missing: the formula gives none, or zeros, but the outputs depend on the argument"
             if missing
             else f"is off by {seen.error:.0%}"
         )
         return fail(
             "gradient-missing" if missing else "gradient-mismatch",
             f"the gradient for `{name}` {what}: along random directions the weighted outputs change "
-            f"by {drawn}, by the gradient they should by {due}",
+            f"by {drawn}, but the gradient predicts {due}",
             repro=_script(position, step),
         )
 
 
 def _agree(far: _Measured, near: _Measured) -> bool:
-    """Whether two steps give the same derivative, and one above rounding."""
+    """Whether two steps give the same derivative, and it is above rounding."""
     size = max(_rms(far.differences), _rms(2 * near.differences))
     if size == 0.0:
         return _rms(near.predicted) == 0.0
@@ -288,7 +288,7 @@ def _script(which: int, step: float) -> str:
 
 CHECK = Check(
     name="backward.narrow",
-    summary="gradients are roughly those of finite differences, for ops that reject or round float64",
+    summary="gradients roughly equal finite differences, for ops that reject or round float64",
     run=check_narrow,
     variants=("shape", "large", "arguments"),
     gradients=True,
@@ -299,8 +299,7 @@ CHECK = Check(
         "dtype."
     ),
     cannot_see=(
-        "An error below a third. Where two steps disagree (a kink, a grid), the check does "
-        "not judge."
+        "An error below 30%. If two steps disagree (a kink, a grid), the check does not judge."
     ),
     cost="many calls",
 )

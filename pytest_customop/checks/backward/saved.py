@@ -1,4 +1,4 @@
-"""`backward.saved`: gradients do not change silently by what happens between forward and backward."""
+"""`backward.saved`: nothing between forward and backward changes the gradients silently."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_saved(case: Case) -> None:
 
 
 def _changeable(tensor: Tensor, graph: Graph) -> bool:
-    """Whether the tensor may be written to: it shares its storage with no other one.
+    """Whether the tensor may be written to: it shares its storage with no other tensor.
 
     Integers and booleans are not written to: a kernel may use them as indices without a check.
     """

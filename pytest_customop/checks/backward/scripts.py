@@ -1,4 +1,4 @@
-"""What the scripts of this family have in common: the op's graph, and gradients; see `Check.repro`."""
+"""Lines that the scripts of this family share: the op's graph, and gradients; see `Check.repro`."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def check_second_order(case: Case) -> None:
             raise fail(
                 "second-order-lost",
                 f"with create_graph=True the gradient for `{name}` is not connected to grad_output, "
-                "and nothing says so: gradients of gradients leave it out",
+                "without an error: second-order gradients leave it out",
             )
 
 
@@ -113,12 +113,12 @@ CHECK = Check(
     repro=_SCRIPT,
     findings=FINDINGS,
     catches=(
-        "A gradient that depends on grad_output and, with `create_graph=True`, is not "
-        "connected to it, where the backward neither raises nor warns."
+        "A gradient that depends on grad_output but, with `create_graph=True`, is not "
+        "connected to it, although the backward neither raises nor warns."
     ),
     cannot_see=(
-        "Whether the connected part is right: that is for `gradcheck.double`. A part that is "
-        "cut off from the *inputs* is seen there only, in float64."
+        "A connected part that is wrong, and a part that is cut off from the *inputs*: only "
+        "`gradcheck.double` finds these, in float64."
     ),
     cost="calls",
 )

@@ -16,15 +16,13 @@ _MOST = 6
 
 
 def check_subsets(case: Case) -> None:
-    """Compare all gradients with those where only some of the inputs require them.
+    """Compare the gradients with those that the op gives when only some inputs require them.
 
-    Each input alone, and each left out.
+    One input at a time, and all but one.
     """
     names = [name for name, _ in case.inputs().differentiable()]
     if len(names) < 2:
-        raise skip(
-            "nothing-to-check", "no more than one argument requires gradients", unjudged=False
-        )
+        raise skip("nothing-to-check", "fewer than two arguments require gradients", unjudged=False)
     reference = Reference.of(case)
     for subset in _choices(names):
         _compare(reference, names, subset)
@@ -68,8 +66,8 @@ def _compare(reference: Reference, names: list[str], subset: list[str]) -> None:
     wrong = next((row for row in rows if row.wrong), None)
     if wrong is not None:
         what = (
-            f"the gradient for `{wrong.input}` is {wrong.actual}, and {wrong.expected} where all of "
-            f"{', '.join(names)} do"
+            f"the gradient for `{wrong.input}` is {wrong.actual}, and {wrong.expected} where all "
+            f"of {', '.join(names)} do"
         )
         raise _finding(subset, what, table(rows, "requires_grad"), script)
 
@@ -115,7 +113,7 @@ def _script(subset: list[int], reached: list[int]) -> str:
     """Script lines that compute only some gradients.
 
     Args:
-        subset: the positions of the arguments, of those that require gradients.
+        subset: positions among the arguments that require gradients.
         reached: the positions of the outputs that then require gradients.
     """
     return filled(_SCRIPT, WANTED=subset, REACHED=reached)
@@ -124,8 +122,8 @@ def _script(subset: list[int], reached: list[int]) -> str:
 FINDINGS = {
     "needs-input-grad-mishandled": Explanation(
         meaning=(
-            "The backward raises, or gives other gradients, where only some of the inputs "
-            "require them."
+            "The backward raises, or gives other gradients, when only some of the inputs "
+            "require gradients."
         ),
         why=(
             "Frozen weights and inputs without gradients are common. The shortcut for them "
@@ -162,10 +160,10 @@ CHECK = Check(
     needs_autograd=True,
     findings=FINDINGS,
     catches=(
-        "Other gradients, or an error, where only some of the inputs require gradients: one "
+        "Other gradients, or an error, when only some of the inputs require gradients: one "
         "at a time and all but one. A `NotImplementedError` rejects the combination and is "
-        "no finding."
+        "not a finding."
     ),
-    cannot_see="More than six of each, and other combinations.",
+    cannot_see="Other combinations, and inputs after the sixth.",
     cost="many calls",
 )

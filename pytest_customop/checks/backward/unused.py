@@ -1,4 +1,4 @@
-"""`backward.unused`: an output that a loss does not use counts as a zero grad_output."""
+"""`backward.unused`: an output that the loss does not use acts like one with a zero grad_output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_unused(case: Case) -> None:
     """
     count = len(Graph(case).outputs)
     if count < 2:
-        raise skip("nothing-to-check", "no more than one output is differentiable", unjudged=False)
+        raise skip("nothing-to-check", "fewer than two outputs are differentiable", unjudged=False)
     reference = Reference.of(case)
     for used in _choices(count):
         _compare(reference, used)
@@ -60,8 +60,8 @@ def _compare(reference: Reference, used: list[int]) -> None:
         raise _finding(
             graph,
             used,
-            f"the gradient for `{wrong.input}` is {wrong.actual}, and {wrong.expected} with zeros for "
-            "their grad_outputs",
+            f"the gradient for `{wrong.input}` is {wrong.actual}, and {wrong.expected} with zeros as "
+            "grad_output",
             table(rows),
         )
 
@@ -96,8 +96,8 @@ def _script(used: list[int]) -> str:
 FINDINGS = {
     "unused-output-mishandled": Explanation(
         meaning=(
-            "The backward raises, or gives other gradients than for zeros, where the loss "
-            "does not use one of the outputs."
+            "When the loss does not use one of the outputs, the backward raises, or gives "
+            "other gradients than for zeros."
         ),
         why=(
             "With ctx.set_materialize_grads(False), and in C++, the grad_output of an unused "
@@ -105,8 +105,8 @@ FINDINGS = {
             "or does not learn."
         ),
         fix=(
-            "Treat a grad_output of None as zeros, each by itself; or leave "
-            "ctx.set_materialize_grads at its default."
+            "Treat each grad_output of None as zeros, or leave ctx.set_materialize_grads at "
+            "its default."
         ),
         before="""
 def backward(ctx, grad_values, grad_norm):
@@ -127,18 +127,18 @@ def backward(ctx, grad_values, grad_norm):
 
 CHECK = Check(
     name="backward.unused",
-    summary="outputs that a loss does not use count as zero grad_outputs",
+    summary="an output that the loss does not use acts like one with a zero grad_output",
     run=check_unused,
     needs=lambda op: op.may_return_two_tensors,
     gradients=True,
     needs_autograd=True,
     findings=FINDINGS,
     catches=(
-        "Other gradients than for zeros, or an error, where a loss does not use an output: "
-        "one at a time and all but one. In a formula with "
+        "Other gradients than for zeros, or an error, when the loss uses one output only, or "
+        "all but one. In a formula with "
         "`ctx.set_materialize_grads(False)`, and in C++, the grad_output of an unused output "
         "is None."
     ),
-    cannot_see="More than six of each, and other combinations.",
+    cannot_see="Other combinations, and outputs after the sixth.",
     cost="many calls",
 )

@@ -32,8 +32,8 @@ class Graph:
 
     Args:
         case: the case.
-        arguments: of the call; None: the case's own.
-        unjudged: whether its skips count as unjudged, which they do for one check of the family only.
+        arguments: the arguments of the call; None: the case's own.
+        unjudged: whether its skips count as unjudged: for `backward.linear` only.
 
     Raises:
         CheckSkipped: if the op raises, or there is nothing to differentiate.
@@ -118,7 +118,7 @@ def call(case: Case, arguments: Arguments, *, unjudged: bool = False) -> Run:
 
 def _no_outputs(run: Run, unjudged: bool) -> CheckSkipped:
     floating = [name for name, output in run.outputs if is_differentiable(output.dtype)]
-    what = f"{floating[0]} does not require gradients" if floating else "no output can"
+    what = f"{floating[0]} does not require gradients" if floating else "no output can require them"
     return skip("nothing-to-check", what, unjudged=unjudged and bool(floating))
 
 
@@ -135,7 +135,7 @@ class Backward:
 
         Args:
             weights: the grad_outputs.
-            description: of these, for a message: `-1 * grad_output`.
+            description: names them in a message: `-1 * grad_output`.
 
         Raises:
             CheckFailed: if the backward raises even on a graph of its own.
@@ -166,7 +166,7 @@ class Backward:
         """
         base, again = (self(weights, "a random grad_output") for _ in range(2))
         if not same(base, again):
-            self.fresh = True  # what a backward leaves on its graph is not what is checked here
+            self.fresh = True  # state that a backward leaves on its graph is not checked here
             base, again = (self(weights, "a random grad_output") for _ in range(2))
         if not same(base, again):
             raise skip(
@@ -183,7 +183,7 @@ class Backward:
 
 @dataclass(frozen=True)
 class Reference:
-    """The gradients of a case for a random grad_output, which two graphs gave equally.
+    """The gradients of a case for a random grad_output, confirmed on a second graph.
 
     Args:
         case: the case.
@@ -236,8 +236,8 @@ class Reference:
     ) -> list[Row]:
         """Compare gradients with the expected ones, one row for each input.
 
-        Where large terms cancel to a small gradient, its error is that of the terms. They are unknown, so
-        the largest of the gradients and grad_outputs is taken for them.
+        A small gradient that is a sum of large terms has their error. The terms are unknown, so the
+        largest of the gradients and grad_outputs stands for them.
         """
         terms = max(map(largest_magnitude, (*self.weights, *self.gradients.values())))
         rows = []
@@ -269,7 +269,7 @@ class Row:
     """One comparison of two gradients, at the element that differs most.
 
     Args:
-        description: of the grad_output.
+        description: the grad_output in words.
         input: the argument whose gradients are compared.
         expected, actual: the two values.
         wrong: whether they differ by more than is allowed.
@@ -308,7 +308,7 @@ def table(rows: Sequence[Row], first: str = "grad_output") -> str:
         (row.description, row.input, row.expected, row.actual, "wrong" if row.wrong else "")
         for row in rows
     ]
-    return "\n".join([*aligned(cells), "(the element that differs most of each)"])
+    return "\n".join([*aligned(cells), "(each at the element that differs most)"])
 
 
 def powers_of_two(room: float) -> int:

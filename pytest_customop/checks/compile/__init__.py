@@ -4,7 +4,7 @@ The op is compiled with a real backend (`--customop-backend`, by default Inducto
 after it that reads memory by the fake strides: an op that is right alone can be wrong in `op(x) * 2`.
 Outputs, mutated arguments and gradients, and which gradients are None, must equal those of eager mode.
 
-On x86 processors Inductor generates the code around the op without vector instructions: to find out which
-ones the C++ compiler knows takes it longer than to compile a dozen ops. With `TORCHINDUCTOR_VEC_ISA_OK=1`
-in the environment it uses them.
+On x86 processors, Inductor generates the code around the op without vector instructions: to detect which
+ones the C++ compiler supports takes longer than to compile a dozen ops. Set `TORCHINDUCTOR_VEC_ISA_OK=1` in
+the environment to use them.
 """

@@ -93,7 +93,7 @@ def _compare_fake(case: Case, run: Run, device: str, note: str | None) -> None:
     """Compare fake with real under autocast.
 
     Args:
-        note: why a difference is not a failure. Only a rule says that an op is to run under autocast.
+        note: why a difference is not a failure. Only a rule declares that an op runs under autocast.
     """
     skip_if_unfakeable(run)
     with torch.autocast(device):
@@ -215,17 +215,17 @@ torch.testing.assert_close(actual, expected, rtol=2e-2, atol=2e-2)
 
 FINDINGS = {
     "autocast-fake-mismatch": Explanation(
-        meaning="Under torch.autocast the op returns another dtype than its fake kernel says.",
+        meaning="Under torch.autocast, the op returns another dtype than its fake kernel.",
         why=(
             "A Python kernel that calls matmul gets bfloat16 results under autocast. Fake "
-            "kernels, and kernels inside compiled code, run with autocast off: compiled, the "
-            "same model goes on in another dtype, or fails at the next op that wants two of "
-            "one dtype."
+            "kernels, and kernels inside compiled code, run with autocast off. The compiled "
+            "model goes on in another dtype, or fails at the next op that requires equal "
+            "dtypes."
         ),
         fix=(
             "Make the result independent of the ambient autocast state: compute under "
             "torch.autocast(x.device.type, enabled=False), or cast the result back to "
-            "x.dtype. To run the op in lower precision under autocast, register that with "
+            "x.dtype. To run the op in lower precision under autocast, use "
             "torch.library.register_autocast."
         ),
         before="""
@@ -240,7 +240,7 @@ def kernel(x, w):
         docs=(doc_links.REGISTER_AUTOCAST, doc_links.AMP),
     ),
     "compile-autocast-mismatch": Explanation(
-        meaning="Under torch.autocast the compiled op gives other results than the eager one.",
+        meaning="Under torch.autocast, the compiled op gives other results than the eager one.",
         why="Mixed-precision training computes something else as soon as it is compiled.",
         fix=(
             "Do not read the ambient autocast state in a kernel: compiled code runs with "
@@ -265,21 +265,20 @@ torch.library.register_autocast("mylib::square", "cpu", torch.bfloat16)
 
 CHECK = Check(
     name="compile.autocast",
-    summary="under autocast, fake equals real and compiled equals eager, where autocast matters at all",
+    summary="under autocast, fake equals real and compiled equals eager, if autocast matters",
     run=check_autocast,
     variants=("arguments",),
     findings=FINDINGS,
     catches=(
         "Under `torch.autocast`, at its default dtype for the device: real dtypes that "
-        "differ from those of the fake kernel, and compiled code that gives other results "
-        "than eager mode, with the precision of autocast allowed for. Fake kernels, and "
-        "kernels in compiled code, run with autocast off: a kernel that calls matmul gives "
-        "bfloat16 in eager mode and float32 compiled, unless it switches autocast off "
-        "itself."
+        "differ from those of the fake kernel, and compiled code that differs from eager mode "
+        "by more than the precision of autocast. Fake kernels, and kernels in compiled code, "
+        "run with autocast off: a kernel that calls matmul gives bfloat16 in eager mode and "
+        "float32 compiled, unless it switches autocast off itself."
     ),
     cannot_see=(
-        "Where eager mode gives the same with and without autocast, bit by bit, and no "
-        "autocast rule is registered, nothing is compiled and the check takes milliseconds. "
+        "Nothing is compiled if no autocast rule is registered and eager mode gives the same "
+        "results, bit by bit, with and without autocast; the check then takes milliseconds. "
         "The backward runs outside of autocast, as it should."
     ),
     cost="compile",

@@ -49,7 +49,7 @@ class SourceBuilder:
 
     @property
     def constants(self) -> tuple[Any, ...]:
-        """The objects that the lines use; they tell functions with the same text apart."""
+        """The objects that the lines use; they distinguish functions with the same text."""
         return tuple(self._objects.values())
 
     def function(self, name: str) -> types.FunctionType:

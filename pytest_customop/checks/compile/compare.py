@@ -82,7 +82,7 @@ class Comparison:
             self.differentiable(record)
 
     def outputs(self, record: CallRecord) -> None:
-        """Compare the op's outputs, and what the consumers of the outputs read."""
+        """Compare the op's outputs, and what their consumers read."""
         compiled, eager = record.outputs, self.expected.record.outputs
         if [name for name, _ in compiled] != [name for name, _ in eager]:
             self._fail(
@@ -102,7 +102,7 @@ class Comparison:
                 self._fail("compile-output-mismatch", text, picture_of(name, actual, expected))
 
     def arguments(self, record: CallRecord) -> None:
-        """Compare the arguments after the call, and what the readers of the arguments returned."""
+        """Compare the arguments after the call, and what their readers returned."""
         compiled, eager = record.arguments.mutated(), self.expected.record.arguments.mutated()
         for (name, actual), (_, expected) in zip(compiled, eager, strict=True):
             wrong = self._difference(name, actual, expected, "arguments")
@@ -164,7 +164,7 @@ class Comparison:
         Args:
             name: of the leaf.
             actual, expected: compiled and eager.
-            part: of the call: where to look for the leaf in double precision.
+            part: the part of the call in which the leaf is found in double precision.
         """
         if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
             same = _same_value(actual, expected)
@@ -189,7 +189,7 @@ class Comparison:
         part: str,
         tolerance: tuple[float, float],
     ) -> bool:
-        """Whether compiled code is as near to double precision as eager mode is."""
+        """Whether compiled code is as close to double precision as eager mode is."""
         wide = self._in_double(name, part)
         exact = expected if wide is None or wide.shape != expected.shape else wide
         strided = expected.layout == torch.strided
@@ -198,9 +198,9 @@ class Comparison:
     def _note_if_rounded_to_whole(
         self, name: str, actual: torch.Tensor, expected: torch.Tensor, part: str, wrong: str
     ) -> None:
-        """Note whole numbers that come out differently because numbers before them are rounded less.
+        """Note integers that differ because the numbers that they come from are rounded less.
 
-        Compilers keep more digits between the steps of an op that they see into.
+        Compilers keep more precision between the steps of an op whose code they can see.
         """
         dtypes = [tensor.dtype for _, tensor in self.expected.case.inputs().tensors()]
         narrow = [dtype for dtype in dtypes if dtype in (torch.bfloat16, torch.float16)]
@@ -213,20 +213,20 @@ class Comparison:
             raise fail("compile-output-mismatch", text, note=WITHIN_ROUNDING)
 
     def _note_if_outputs_overlap(self, name: str, wrong: str) -> None:
-        """Note wrong gradients of an output whose elements share memory, as those of a sliding window.
+        """Note wrong gradients of an output whose elements share memory, such as a sliding window.
 
-        torch.compile computes them so for `torch.Tensor.unfold` too (torch 2.4 to 2.15).
+        torch.compile computes them wrongly for `torch.Tensor.unfold` too (torch 2.4 to 2.15).
         """
         outputs = [output for _, output in self.expected.record.outputs]
         if any(isinstance(output, torch.Tensor) and overlaps_itself(output) for output in outputs):
             text = (
-                f"{self.where}gradient of {name}: {wrong}; elements of an output share memory, for "
-                "which torch.compile computes wrong gradients, those of torch.Tensor.unfold too"
+                f"{self.where}gradient of {name}: {wrong}; elements of an output share memory; "
+                "torch.compile computes wrong gradients then, also for torch.Tensor.unfold"
             )
             raise fail("compile-gradient-mismatch", text, note=TORCH_LIMIT)
 
     def _in_double(self, name: str, part: str) -> torch.Tensor | None:
-        """The leaf in double precision; None if the op does not compute in it."""
+        """The leaf in double precision; None if the op does not support it."""
         wide = self.expected.wide
         if wide is None:
             return None
@@ -241,7 +241,7 @@ class Comparison:
         return leaf if isinstance(leaf, torch.Tensor) else None
 
     def _skip_if_nondeterministic(self, actual: torch.Tensor, expected: torch.Tensor) -> None:
-        """Skip where eager mode differs from call to call as much as compiled code does from it.
+        """Skip if eager mode differs between calls as much as compiled code differs from it.
 
         Args:
             actual, expected: compiled and eager.
@@ -252,7 +252,7 @@ class Comparison:
             "nondeterministic",
             "the op gives other values each time it runs: tag it with "
             "torch.Tag.nondeterministic_seeded, or with nondeterministic_bitwise if the order of "
-            "additions varies, and only metadata is compared",
+            "additions varies; then only metadata is compared",
         )
 
     def _again(self) -> list[tuple[Any, Any]]:

@@ -124,7 +124,7 @@ def _fail_if_contract_broken(expected: EagerRecord, where: str) -> None:
         raise fail(
             code,
             f"{where}{called}{broken.text}",
-            "The compiled code was not run: it would read and write memory by the promise.",
+            "The compiled code was not run: it would read and write memory as the fake kernel promises.",
         )
 
 
@@ -133,7 +133,7 @@ def _is_recompile(error: Exception) -> bool:
 
 
 def mark_dynamic(arguments: Arguments) -> None:
-    """Let every size above 1 vary."""
+    """Mark every size above 1 as dynamic."""
     for _, tensor in arguments.tensors():
         if is_plain(tensor):
             for dim, size in enumerate(tensor.shape):

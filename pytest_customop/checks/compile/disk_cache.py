@@ -1,9 +1,9 @@
 """The additional key for torch's disk cache of compiled graphs, which speeds up later sessions.
 
 torch's own keys contain the graph around an op, but not what the op's fake kernel and backward do while
-it is compiled. With these keys alone, an op that was changed since would get the old result. So a digest
-is added to the key: of every call of an op that the function around the op makes on fake tensors, in
-the backward too, with its constants and with the metadata, memory and order of its tensors.
+it is compiled. With these keys alone, a changed op would get the old result. So a digest is added to the
+key. It covers every op call that the function around the op makes on fake tensors, in the backward too,
+with its constants and with the metadata, memory and order of its tensors.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class _NoKey(Exception):
 
 
 class Trace(NamedTuple):
-    """What a function around an op does on fake tensors.
+    """The behavior of a function around an op on fake tensors.
 
     Args:
-        digest: of all calls of ops that it makes, in the backward too.
-        ops: those of them that are an author's.
+        digest: of all op calls that it makes, in the backward too.
+        ops: the called ops that are an author's, not torch's.
     """
 
     digest: str
@@ -58,13 +58,13 @@ class Trace(NamedTuple):
 
 
 def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | None:
-    """What to add to torch's keys for a function around an op; None if no key is safe.
+    """The addition to torch's keys for a function around an op; None if no key is safe.
 
     Args:
         harness: the function.
         case: the case for whose tensors it is compiled.
         symbolic: whether sizes may vary. The digest then holds every relation between sizes that the op
-            asks for.
+            checks.
     """
     trace = trace_of(harness, case, symbolic=symbolic)
     return None if trace is None else trace.digest
@@ -73,15 +73,15 @@ def tag_of(harness: OpHarness, case: Case, *, symbolic: bool = False) -> str | N
 def trace_of(
     harness: OpHarness, case: Case, *, symbolic: bool = False, compiling: bool = True
 ) -> Trace | None:
-    """Run a function around an op on fake tensors; None if something there cannot be put into a key.
+    """Run a function around an op on fake tensors; None if a value there cannot be put into a key.
 
     Args:
         harness, case, symbolic: as for `tag_of`.
-        compiling: whether the op is told that it is compiled, as it is under torch.compile.
+        compiling: whether torch's compiling flag is set, as it is under torch.compile.
     """
     if not GRAPHS_ARE_STORED or case.backend != "inductor":
         return None
-    function = harness.function  # its lines are made by looking at real tensors
+    function = harness.function  # built before fake mode: its lines depend on real tensors
     calls = _Calls()
     mode = fake_mode(scalar_outputs=False, symbolic=symbolic)
     try:
@@ -97,7 +97,7 @@ def trace_of(
                 calls.read(list(outputs.values()))
                 grads = {name: output.detach() for name, output in outputs.items()}
                 calls.read(list(record.backward(grads).values()))
-    except Exception as error:  # of every kind: compiling without a key shows what it is worth
+    except Exception as error:  # of any kind: the function is then compiled without a key
         reraise_bug(error)
         return None
     if symbolic:
@@ -109,7 +109,7 @@ _symbolic: weakref.WeakKeyDictionary[Case, Trace | None] = weakref.WeakKeyDictio
 
 
 def symbolic_trace(case: Case) -> Trace | None:
-    """The trace of a case's op alone, on tensors whose sizes may vary; made once a case."""
+    """The trace of a case's op alone, on tensors whose sizes may vary; made once per case."""
     if case not in _symbolic:
         _symbolic[case] = trace_of(OpHarness(case, OP_ONLY), case, symbolic=True)
     return _symbolic[case]
@@ -118,12 +118,12 @@ def symbolic_trace(case: Case) -> Trace | None:
 def function_key(code: SourceBuilder, tag: str, *, symbolic: bool) -> str | None:
     """The name under which a compiled function is stored whole; None if it cannot be.
 
-    It holds all that dynamo looks at, which is not run when the function is loaded: the source, the
-    objects in it, and the settings of the compiler.
+    dynamo does not run when the function is loaded. So the name covers all that dynamo reads: the source,
+    the objects in it, and the settings of the compiler.
 
     Args:
-        code: of the function.
-        tag: what the ops that it calls do while they are traced.
+        code: the function's source.
+        tag: the digest of what its ops do while they are traced.
         symbolic: whether sizes may vary.
     """
     if not functions_are_stored():
@@ -138,7 +138,7 @@ def function_key(code: SourceBuilder, tag: str, *, symbolic: bool) -> str | None
 
 
 def _object(value: Any) -> str | None:
-    """An object that a source uses, as a text; None if it has none that says all."""
+    """A text that identifies an object in a source completely; None if there is none."""
     if isinstance(value, OpOverload):
         return f"{value} {op_fingerprint(value)}"
     if type(value) in _PLAIN:
@@ -154,7 +154,7 @@ class _Calls:
         self.ops: set[OpOverload] = set()
         self._parts: list[str] = []
         self._known: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no address is used twice
+        self._kept: list[Any] = []  # so that no address is reused
 
     def digest(self) -> str:
         """A digest of the calls."""

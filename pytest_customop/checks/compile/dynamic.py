@@ -54,12 +54,12 @@ def check_dynamic(case: Case) -> None:
 
 
 def is_grouped(case: Case) -> bool:
-    """Whether the check is going to run on this case, and shares a function with other cases."""
+    """Whether the check is going to run on this case in a function shared with other cases."""
     return _GROUPS.has(case)
 
 
 def agrees_in_group(case: Case) -> bool:
-    """Whether the case agrees with eager mode in a function that it shares; False tells nothing.
+    """Whether the case agrees with eager mode in a function that it shares. False means undecided.
 
     Call it in a `compiler_session`.
     """
@@ -71,7 +71,7 @@ _NUMBER = re.compile(r"- \d+/\d+: ")
 
 
 def _agrees_on_shared(compilation: Compilation, graph: Graph | None) -> bool:
-    """Whether the graph of another case gives what eager mode gives, at both sizes of this case."""
+    """Whether the graph of another case agrees with eager mode at both sizes of this case."""
     if graph is None:
         return False
     compilation.backend, compilation.function = graph.backend, graph.function
@@ -171,8 +171,8 @@ def _shapes(case: Case) -> str:
 FINDINGS = {
     "compile-recompiles": Explanation(
         meaning=(
-            "A size that does not have to be constant was made one, so that another size "
-            "compiles again."
+            "A size was made a constant although it need not be one, so another size causes a "
+            "recompilation."
         ),
         why=(
             "Every new batch size costs a compilation, until dynamo's recompile limit is "
@@ -194,16 +194,16 @@ def _setup(ctx, inputs, output):
 
 CHECK = Check(
     name="compile.dynamic",
-    summary="compiled with dynamic sizes, the op agrees with eager mode, and so at a second size",
+    summary="compiled with dynamic sizes, the op agrees with eager mode, also at a second size",
     run=check_dynamic,
     variants=("layout", "dtype", "arguments"),
     prepare=_GROUPS.prepare,
     repro=DYNAMIC,
     findings=FINDINGS,
     catches=(
-        "What `compile.static` finds, with tensor dims marked dynamic, and then at a second "
-        "size where there is one. A recompilation is a finding if a guard pinned a size that "
-        "the op does not need pinned."
+        "The findings of `compile.static`, with tensor dims marked dynamic, and then at a "
+        "second size if there is one. A recompilation is a finding if a guard pinned a size "
+        "that the op does not need pinned."
     ),
     cannot_see=(
         "Sizes 0 and 1, which are constants to a compiler. Plain `int` arguments stay "

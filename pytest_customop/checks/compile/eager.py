@@ -1,4 +1,4 @@
-"""What eager mode gives, with which compiled code is compared."""
+"""The results of eager mode, with which compiled code is compared."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class EagerRecord:
         harness: the function around the op.
         case: the case whose arguments it was called with.
         record: what the call returned.
-        grad_outputs: a random one for each differentiable output, by name.
+        grad_outputs: a random grad_output for each differentiable output, by name.
         gradients: of the arguments, by name.
-        contract: what the fake kernels of the ops that ran return, compared with the real ones.
+        contract: the comparison of the fake kernels of the ops that ran with the real ones.
     """
 
     harness: OpHarness
@@ -76,12 +76,12 @@ def run_eager(harness: OpHarness, case: Case) -> EagerRecord:
     """Run the function in eager mode at the sizes of a case.
 
     If the function raises, the op runs without producers and consumers: some ops depend on where
-    their arguments come from. It runs twice, because the values of a recorded call are not eager
-    mode's: there torch does not resolve lazily conjugated tensors before it calls the kernel.
+    their arguments come from. It runs twice, because a recorded call can give other values than eager
+    mode: in it, torch does not resolve lazily conjugated tensors before it calls the kernel.
 
     Raises:
         CheckFailed: `backward-raises`.
-        CheckSkipped: for gradients of an op without a formula, unless they come by themselves.
+        CheckSkipped: if the backward raises and the op has no autograd formula.
     """
     contract = FakeContract()
     try:
@@ -110,7 +110,7 @@ def run_eager(harness: OpHarness, case: Case) -> EagerRecord:
         reraise_bug(error)
         if not case.op.has_autograd:
             reason = (
-                "the op has no autograd formula, and its backward raises; backward.connected tells"
+                "the op has no autograd formula, and its backward raises: see backward.connected"
             )
             raise skip("no-formula", reason, unjudged=False) from error
         message = f"the backward raises {error_line(error)}"

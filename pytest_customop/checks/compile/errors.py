@@ -61,7 +61,7 @@ def compiler_session() -> Iterator[None]:
 
 @contextmanager
 def tracing_session() -> Iterator[None]:
-    """Run ops on fake tensors; torch's logs and warnings are dropped, and what it keeps of the traces."""
+    """Run ops on fake tensors; torch's logs, warnings and kept traces are dropped."""
     with traces_dropped(), quiet():
         yield
 
@@ -121,7 +121,7 @@ def read_exception(
 
 
 def named_cause(error: Exception, contract: FakeContract, where: str = "") -> CheckFailed | None:
-    """The finding, if the exception names the op that causes it; arguments as of `read_exception`."""
+    """The finding, if the exception names the op that causes it; arguments as for `read_exception`."""
     return _failed_assertion(error, where) or _missing_fake_kernel(error, contract, where)
 
 
@@ -245,7 +245,7 @@ def _other_error(error: Exception, op: str, texts: str, where: str) -> CheckFail
     first = text.partition("\n")[0]
     fix = None
     if "alias annotations" in texts:
-        fix = "torch.compile takes no op that returns a view of its argument: return a copy."
+        fix = "torch.compile supports no op that returns a view of its argument: return a copy."
     return fail(
         "compile-error",
         f"{where}compiled, {op} raises {kind}: {first}",

@@ -1,14 +1,14 @@
 """Findings that several checks of the family report.
 
 Compiled code relies on the schema and on the fake kernel, and treats a kernel as a pure function. So
-these findings may follow from any that a check of the schema, the kernel or the fake kernel reports."""
+these findings may follow from any finding about the schema, the kernel or the fake kernel."""
 
 from __future__ import annotations
 
 from ...findings import Explanation, doc_links
 
 _RELIED_ON = ("opcheck.*", "values.*", "state.*", "fake.*")
-# What makes compiled code raise. A kernel that gives other values for other layouts does not.
+# Defects that make compiled code raise. A kernel that gives other values for other layouts does not.
 _RAISED_BY = (
     "opcheck.*",
     "state.*",
@@ -72,12 +72,12 @@ def _(x):
             "Compiled code found that the op returned other strides than its fake kernel promised."
         ),
         why=(
-            "Inductor checks what an op returns before it reads the memory, and stops here; "
-            "with its checks off, or on another backend, it would read the wrong elements."
+            "Inductor checks what an op returns before it reads the memory, and stops here. "
+            "Without this check, or with another backend, the wrong elements would be read."
         ),
         fix=(
             "Correct the strides of the fake kernel of the op that the message names. If the "
-            "backward calls that op, fake.backward shows the row."
+            "backward calls that op, fake.backward shows the difference."
         ),
         before="""
 @paste.register_fake
@@ -94,10 +94,10 @@ def _(image, shape):
     ),
     "compile-output-mismatch": Explanation(
         meaning="The compiled op returns other values than the eager one.",
-        why="A model gives other results compiled than in eager mode, without an error.",
+        why="A compiled model gives other results than in eager mode, without an error.",
         fix=(
             "Look for a fake kernel with other strides or dtypes than the real one, an "
-            "argument that is mutated and not declared, an output that shares memory with an "
+            "undeclared mutation of an argument, an output that shares memory with an "
             "input, or a lazy .conj() inside the kernel (end it with .resolve_conj())."
         ),
         before="""
@@ -115,7 +115,7 @@ def flip(x: Tensor) -> Tensor:
     ),
     "compile-mutation-mismatch": Explanation(
         meaning=(
-            "After the compiled call a mutated argument holds other values than after the "
+            "After the compiled call, a mutated argument holds other values than after the "
             "eager call."
         ),
         why="Buffers, caches and running statistics drift apart between compiled and eager runs.",
@@ -140,7 +140,7 @@ def push(cache: Tensor, x: Tensor) -> Tensor:
     ),
     "compile-gradient-mismatch": Explanation(
         meaning=(
-            "The compiled op gives other gradients than the eager one, or None in place of one."
+            "The compiled op gives other gradients than the eager one, or None instead of one."
         ),
         why="A compiled model trains on wrong gradients, or a parameter is silently never updated.",
         fix=(
@@ -151,7 +151,7 @@ def push(cache: Tensor, x: Tensor) -> Tensor:
 _shapes = []
 
 def _setup(ctx, inputs, output):
-    _shapes.append(inputs[0].shape)                    # once at compile time, not once a call
+    _shapes.append(inputs[0].shape)                    # once at compile time, not once per call
 """,
         after="""
 def _setup(ctx, inputs, output):

@@ -1,8 +1,8 @@
 """Share compiled graphs with dynamic sizes between cases; compiling is the largest cost of a check.
 
 Two cases share a graph if they differ only in sizes and values, as far as a compiler can see. The guards
-of the graph check the sizes when it is called. A shared graph never decides: a case that disagrees with
-eager mode on it is compiled again by itself, and only that result is reported.
+of the graph check the sizes when it is called. A shared graph never decides a failure: a case that
+disagrees with eager mode on it is compiled again by itself, and only that result is reported.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def key_of(harness: OpHarness, case: Case) -> Key | None:
 
 
 def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Everything of a tensor except its values and its sizes above 1."""
+    """All properties of a tensor except its values and its sizes above 1."""
     strides, sizes = tensor.stride(), tensor.shape
     order = tuple(sorted(range(tensor.dim()), key=lambda dim: (strides[dim], dim)))
     return (
@@ -109,7 +109,7 @@ def find(key: Key | None) -> Graph | None:
 
 
 def keep(key: Key | None, graph: Graph) -> None:
-    """Keep a graph on which its own case agreed with eager mode, after the compiler session ends."""
+    """Keep a graph beyond the compiler session; its own case agreed with eager mode on it."""
     if key is None:
         return
     discard(key)
@@ -137,7 +137,7 @@ def holds(graph: Graph, call: Callable[[], None]) -> bool:
     try:
         with recompiles_raise():
             call()
-    except Exception as error:  # of every kind: a graph of the case's own shows what it is worth
+    except Exception as error:  # of any kind: the case then gets a graph of its own
         reraise_bug(error)
         return False
     return bool(graph.backend.graphs == before)

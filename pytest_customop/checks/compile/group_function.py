@@ -1,4 +1,4 @@
-"""Write one function that calls ops for several cases, each between producers and consumers of its own."""
+"""Write one function that calls ops for several cases, each between its producers and consumers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from .opaque import opaque_list_ops
 
 
 def code_of(harnesses: Sequence[OpHarness]) -> SourceBuilder:
-    """The source of the function: first all producers, then all calls, in the end all consumers.
+    """The source of the function: first all producers, then all calls, finally all consumers.
 
-    What stands together becomes one kernel. Opaque producers are one call, and opaque consumers, because
-    each call of an op takes time to trace and to compile. Nothing is read before a call.
+    Adjacent generated code becomes one kernel. All opaque producers are one call, and so are all opaque
+    consumers, because each op call takes time to trace and to compile. Nothing is read before a call.
     """
     produce, consume = opaque_list_ops()
     code = source_builder(produce_all=produce, consume_all=consume)
@@ -36,7 +36,7 @@ def code_of(harnesses: Sequence[OpHarness]) -> SourceBuilder:
 
 
 def _produce(code: SourceBuilder, harnesses: Sequence[OpHarness], calls: Sequence[Call]) -> None:
-    """Name the arguments. Those that require no gradients are produced apart: else they would."""
+    """Name the arguments. A separate producer keeps those without gradients from requiring them."""
     together: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for harness, call in zip(harnesses, calls, strict=True):
         for index, (_, tensor) in enumerate(harness.case.inputs().tensors()):
@@ -52,7 +52,7 @@ def _produce(code: SourceBuilder, harnesses: Sequence[OpHarness], calls: Sequenc
 
 
 def _consumed(code: SourceBuilder, name: str, consumers: Sequence[tuple[str, str]]) -> list[str]:
-    """The expressions of what consumers return; lines of code are added for the opaque ones."""
+    """The expressions of the consumers' results; lines of code are added for opaque consumers."""
     opaque = [expression for kind, expression in consumers if kind == "opaque"]
     if opaque:
         views = ", ".join(f"{expression}.detach().unsqueeze(0)" for expression in opaque)

@@ -1,4 +1,4 @@
-"""Run the cases of a group in eager mode, and leave out those that have to be judged alone."""
+"""Run the cases of a group in eager mode, and leave out those that must be judged alone."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .harness import HarnessConfig, OpHarness
 
 OtherSizes = Callable[[Case], "Case | None"]
 
-# The eager calls of the last group, at the cases' own sizes: another check may be about to compare the
-# same cases. A call is used twice at most, and not kept longer.
+# The eager calls of the last group, at the cases' own sizes. The next check may compare the same cases.
+# Each call is used at most twice, and then dropped.
 _last_calls: dict[Case, EagerRecord] = {}
-_KEPT = 2**14  # elements of the tensors that a sample gives
+_KEPT = 2**14  # the most elements of a sample's tensors
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A case of a group, and what eager mode returns: at its own sizes, then perhaps at others."""
+    """A case of a group, with its eager calls: at its own sizes, then perhaps at others."""
 
     case: Case
     harness: OpHarness
@@ -42,7 +42,7 @@ def members_of(
     Args:
         cases: of a group.
         config: what surrounds each call.
-        other_sizes: gives a case at other sizes, which run too; None where there are none.
+        other_sizes: gives a case at other sizes, which runs too; None to run no other sizes.
 
     Returns:
         the cases that can be judged in a group.
@@ -71,12 +71,12 @@ def _member(
     other_sizes: OtherSizes | None,
     known: EagerRecord | None,
 ) -> Member | None:
-    """Run a case in eager mode; None if it has to be judged alone, as where the op raises.
+    """Run a case in eager mode; None if it must be judged alone, for example because the op raises.
 
     Args:
         case: the case.
         config: what surrounds the call.
-        other_sizes: gives the case at other sizes, which run too.
+        other_sizes: gives the case at other sizes, which runs too.
         known: the call of the case, if another check has made it.
     """
     try:
@@ -87,18 +87,18 @@ def _member(
                 return None
             restore()  # as before a check
             harness = OpHarness(case, config)
-            if harness.plan.before:  # the op writes to what it does not declare
+            if harness.plan.before:  # the op writes to an undeclared argument
                 return None
             if known is not None and _is_alike(known.harness, harness):
                 harness, calls = known.harness, [known]
             else:
                 calls = [run_eager(harness, case)]
                 if rng.drawn_since(case.seed):
-                    return None  # elsewhere in the function it would draw other numbers
+                    return None  # at another place in a function it would draw other numbers
             other_case = None if other_sizes is None else other_sizes(case)
             if other_case is not None:
                 calls.append(run_eager(harness, other_case))
-    except Exception as error:  # of every kind: alone, the case shows what it is worth
+    except Exception as error:  # of any kind: the case is then judged alone
         reraise_bug(error)
         return None
     usual = all(call.harness is harness and _is_usual_call(call) for call in calls)
@@ -118,8 +118,8 @@ def _is_usual(named: tuple[str, torch.Tensor]) -> bool:
 def _is_usual_call(call: EagerRecord) -> bool:
     """Whether a defect of the call shows in a group as it does alone.
 
-    Compiled code uses memory again. In a group that is other memory, so what comes of an output that is
-    memory of something else shows alone only.
+    Compiled code reuses memory, and in a group it reuses other memory. So an output in the memory of
+    something else may show its effect only if the case is compiled alone.
     """
     contract, before = call.contract, call.case.inputs()
     if contract.violations or contract.shares_memory or _shares_storage(call):
@@ -132,7 +132,7 @@ def _is_usual_call(call: EagerRecord) -> bool:
 
 
 def _shares_storage(call: EagerRecord) -> bool:
-    """Whether the op returned the memory that it returned before, as an op does that keeps it."""
+    """Whether the op returned the same memory as in an earlier call, like an op that keeps a buffer."""
     first, second = (
         {storage_id(leaf) for _, leaf in outputs if isinstance(leaf, torch.Tensor) and leaf.numel()}
         for outputs in (call.case.eager.outputs, call.record.outputs)

@@ -32,7 +32,7 @@ from .harness import OP_ONLY, Function, HarnessConfig, OpHarness
 
 @dataclass(frozen=True, eq=False)
 class _Slot:
-    """One call of the op in the function: of members that differ in sizes and values only."""
+    """One call of the op in the function, shared by members that differ only in sizes and values."""
 
     members: list[Member]
 
@@ -43,12 +43,14 @@ class _Slot:
 
     @property
     def calls(self) -> list[EagerRecord]:
-        """What is compared, in order."""
+        """The eager calls to compare with, in order."""
         return [call for member in self.members for call in member.calls]
 
 
 def agreeing_static(cases: Sequence[Case], config: HarnessConfig) -> list[Case]:
-    """The cases that agree with eager mode in a function compiled for their sizes: all that can, or none.
+    """The cases that agree with eager mode in a function compiled for their sizes.
+
+    These are all cases that can be in a group, or none.
 
     Args:
         cases: of one mark.
@@ -62,10 +64,10 @@ def agreeing_static(cases: Sequence[Case], config: HarnessConfig) -> list[Case]:
 def agreeing_dynamic(
     cases: Sequence[Case], config: HarnessConfig, other_sizes: OtherSizes
 ) -> list[Case]:
-    """The cases that agree with eager mode in a function compiled for dynamic sizes: all that can, or none.
+    """The cases that agree with eager mode in a function compiled for dynamic sizes.
 
-    Cases that differ in sizes and values only share one call in the function, which runs once for each of
-    them, and again at other sizes. It must not be compiled again.
+    These are all cases that can be in a group, or none. Cases that differ only in sizes and values share
+    one call in the function. It runs once for each of them and again at other sizes, without recompilation.
 
     Args:
         cases: of one mark.
@@ -83,7 +85,7 @@ def agreeing_dynamic(
 
 
 def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
-    """The cases of all slots if each of them agrees with eager mode, else none."""
+    """The cases of all slots if all of them agree with eager mode, else none."""
     code = code_of([slot.harness for slot in slots])
     tag = _tag([slot.members[0] for slot in slots], dynamic=dynamic)
     key = None if tag is None else function_key(code, tag, symbolic=dynamic)
@@ -97,7 +99,7 @@ def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
                 else:
                     with nullcontext() if tag is None else graphs_on_disk(tag):
                         _compile_and_compare(slots, code, dynamic=dynamic)
-            except Exception as error:  # of every kind: alone, each case shows what it is worth
+            except Exception as error:  # of any kind: each case is then judged alone
                 reraise_bug(error)
                 if key is not None:
                     discard_function(key)
@@ -106,13 +108,13 @@ def _agreeing(slots: Sequence[_Slot], *, dynamic: bool) -> list[Case]:
 
 
 def _agree_stored(slots: Sequence[_Slot], code: SourceBuilder, key: str) -> bool:
-    """Whether there is a function on disk, and all calls agree in it."""
+    """Whether a function is stored on disk, and all calls agree in it."""
     compiled = load_function(key, code.function("surrounded"))
     if compiled is None:
         return False
     try:
         _compare_all(slots, compiled)
-    except Exception as error:  # of every kind: one that is compiled now shows what they are worth
+    except Exception as error:  # of any kind: a newly compiled function decides
         reraise_bug(error)
         return False
     return True
@@ -121,7 +123,7 @@ def _agree_stored(slots: Sequence[_Slot], code: SourceBuilder, key: str) -> bool
 def _stored_now(
     slots: Sequence[_Slot], code: SourceBuilder, key: str, *, dynamic: bool
 ) -> Function | None:
-    """The function, compiled and stored; None if it cannot be compiled so that it can be stored."""
+    """The function, compiled and stored; None if it cannot be compiled in a form to store."""
     arguments = [slot.calls[0].case.inputs() for slot in slots]
     if dynamic:
         for call_arguments in arguments:
@@ -130,7 +132,7 @@ def _stored_now(
     try:
         with gc_paused():
             return compile_and_store(key, function, _tensors(arguments), **options)  # type: ignore[no-any-return]
-    except Exception as error:  # of every kind: compiling it as ever shows what it is worth
+    except Exception as error:  # of any kind: it is then compiled as usual
         reraise_bug(error)
         return None
 
@@ -138,7 +140,7 @@ def _stored_now(
 def _compare_all(slots: Sequence[_Slot], function: Function) -> None:
     """Compare every call in a function that is never compiled again.
 
-    Its guards hold for sizes that may vary, and not for marks.
+    Its guards allow sizes to vary, but do not cover marks, so no size is marked as dynamic.
     """
     for turn in range(_turns(slots)):
         _compare(slots, function, turn, dynamic=False)
@@ -148,7 +150,7 @@ def _compile_and_compare(slots: Sequence[_Slot], code: SourceBuilder, *, dynamic
     """Compile a function, and compare every call in it.
 
     Raises:
-        Exception: for a difference, or if it cannot be compiled, or not only once.
+        Exception: for a difference, or if the function cannot be compiled, or compiles more than once.
     """
     backend = counting_backend(slots[0].members[0].case.backend)
     function = compile_whole(code.function("surrounded"), backend, **_options(dynamic=dynamic))
@@ -169,9 +171,9 @@ def _turns(slots: Sequence[_Slot]) -> int:
 
 
 def _tag(members: Sequence[Member], *, dynamic: bool) -> str | None:
-    """The key of a group's function for torch's disk cache, made of those of its members.
+    """The key of a group's function for torch's disk cache, made of its members' keys.
 
-    What surrounds the calls is code of this package, and in torch's own key.
+    The code around the calls belongs to this package, and is in torch's own key.
     """
     tags = []
     for member in members:
@@ -194,9 +196,9 @@ def _tensors(arguments: Sequence[Arguments]) -> list[torch.Tensor]:
 
 
 def _compare(slots: Sequence[_Slot], function: Function, turn: int, *, dynamic: bool) -> None:
-    """Call the function, with what is the turn of each slot, and compare each call with eager mode.
+    """Call the function for one turn of all slots, and compare each call with eager mode.
 
-    A slot of which all was compared before is called with its first case again.
+    A slot with no call left repeats its first one.
 
     Raises:
         Exception: if the function raises, or a call differs.

@@ -1,8 +1,8 @@
 """Decide which cases share one compiled function that calls the op once for each of them.
 
-A compiler takes much less time for one function with many calls than for many functions, above all where
-C++ is generated. A group never decides a failure: where its function raises, or one of its cases differs
-from eager mode, each case is compiled by itself.
+A compiler takes much less time for one function with many calls than for many functions, above all if it
+generates C++. A group never decides a failure: if its function raises, or one of its cases differs from
+eager mode, each case is compiled by itself.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ...cases.crash_risk import crash_risk
 from ...compat.compiler import GRAPHS_CAN_STAY
 
 MOST_CASES = 16
-# Of the tensors that the samples of a group give: all are kept at the same time.
+# Of all tensors in a group's samples, because they are kept at the same time.
 _MOST_ELEMENTS = 2**20
 Agreeing = Callable[[Sequence[Case]], Collection[Case]]
 
 
 @dataclass(eq=False)
 class _Family:
-    """The groups of one mark that are alike; if one of them fails, the others do not run."""
+    """Similar groups of one mark; if one of them fails, the others do not run."""
 
     failed: bool = False
 
@@ -35,7 +35,7 @@ class _Group:
 
     Args:
         members: the cases.
-        agreed: those that agree with eager mode; None until the first of them asks.
+        agreed: the cases that agree with eager mode; None until the first of them needs it.
     """
 
     family: _Family
@@ -43,7 +43,7 @@ class _Group:
     agreed: weakref.WeakSet[Case] | None = None
 
     def agrees(self, case: Case, agreeing: Agreeing) -> bool:
-        """Whether the case agrees with eager mode in this group; False tells nothing."""
+        """Whether the case agrees with eager mode in this group. False means undecided."""
         if len(self.members) < 2 or (self.agreed is None and self.family.failed):
             return False
         if self.agreed is None:
@@ -54,7 +54,7 @@ class _Group:
         return case in self.agreed
 
     def _run(self, asking: Case, agreeing: Agreeing) -> weakref.WeakSet[Case]:
-        """Run the group, and release all cases but the one that asks."""
+        """Run the group, and release all cases but the asking one."""
         cases = [case for case in (member() for member in self.members) if case is not None]
         try:
             agreed = weakref.WeakSet(agreeing(cases))
@@ -67,7 +67,7 @@ class _Group:
 
 @dataclass(eq=False)
 class Groups:
-    """The groups of one check: those of several marks first, then those of one."""
+    """The groups of one check: for each case, those across marks first, then those of its own mark."""
 
     _groups: weakref.WeakKeyDictionary[Case, list[_Group]] = field(
         default_factory=weakref.WeakKeyDictionary
@@ -77,7 +77,7 @@ class Groups:
         """Group the cases on which the check is going to run.
 
         Args:
-            marks: the cases of each mark, of which those of small ones may run together.
+            marks: the cases of each mark; those of small marks may run together.
         """
         together: dict[tuple[str, bool], list[list[Case]]] = {}
         by_mark: list[list[Case]] = []
@@ -114,7 +114,7 @@ class Groups:
         return any(group.agreed is not None and case in group.agreed for group in groups)
 
     def agrees(self, case: Case, agreeing: Agreeing) -> bool:
-        """Whether the case agrees with eager mode in a group of its; False tells nothing.
+        """Whether the case agrees with eager mode in one of its groups. False means undecided.
 
         Args:
             agreeing: compiles one function for several cases, and returns those that agree.
@@ -123,7 +123,7 @@ class Groups:
 
 
 def _can_share(case: Case) -> bool:
-    """Whether the case may be in a group: on the CPU, where that was tried, and not a large one."""
+    """Whether the case may be in a group: it is on the CPU, the only device tried, and not large."""
     return GRAPHS_CAN_STAY and case.placement.device == "cpu" and _elements(case) <= _MOST_ELEMENTS
 
 
@@ -132,7 +132,7 @@ def _elements(case: Case) -> int:
 
 
 def _parts(units: Sequence[Sequence[Case]]) -> list[list[Sequence[Case]]]:
-    """The units in order, in parts within the limits."""
+    """The units, in order, split into parts within the limits."""
     parts: list[list[Sequence[Case]]] = [[]]
     count = size = 0
     for unit in units:

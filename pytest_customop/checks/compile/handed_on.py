@@ -1,4 +1,4 @@
-"""Whether an op, or one that it calls, returns memory of its arguments and does not say so."""
+"""Whether an op, or one that it calls, returns memory of its arguments without declaring it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...compat.tensors import observe_calls, storage_id
 def hands_on_arguments(case: Case) -> bool:
     """Whether an output of a custom op in the call lies in the memory of one of that op's arguments.
 
-    Where the schema says nothing of it, a compiler takes the memory for its own, and generated code may
-    write to it.
+    If the schema does not declare it, a compiler treats the memory as the output's own, and generated code
+    may write to it.
     """
     found = False
 

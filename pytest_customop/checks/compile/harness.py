@@ -1,9 +1,9 @@
 """A function around the op, with producers before it and consumers after it, as in a model.
 
 It runs in eager mode and compiled. Producers and consumers are ops of this package (`opaque`), for which
-the backend writes no code: a kernel for the C++ compiler in every graph would take most of the time. Only
-an output whose size depends on data is read by arithmetic, and what goes into and comes out of an op that
-returns an argument, because generated code writes to memory that nobody reads afterwards.
+the backend generates no code: compiling a C++ kernel in every graph would take most of the time. Arithmetic
+reads only outputs whose size depends on data, and the arguments and outputs of an op that returns an
+argument, because generated code may write to memory that no one reads afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .opaque import opaque_ops
 
 Function = Callable[[list[torch.Tensor]], Any]
 
-# Dtypes whose arithmetic every backend that generates code can generate.
+# Dtypes for which every backend that generates code supports arithmetic.
 _FLOATING = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
 _INTEGRAL = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
 
@@ -39,8 +39,8 @@ class HarnessConfig:
     Args:
         producers: whether tensor arguments come out of another op.
         consumers: whether other ops read its outputs, and the arguments that it writes to.
-        arithmetic: whether arithmetic reads outputs and arguments of an op that returns an argument
-            undeclared: the compiler may have it write to memory that is still in use.
+        arithmetic: whether arithmetic reads the outputs and arguments of an op that returns an argument
+            without declaring it. Its generated code may then write to memory that is still in use.
     """
 
     producers: bool = True
@@ -103,8 +103,8 @@ class Call:
 
     Args:
         given: (variable, expression) of each tensor argument.
-        produced: the positions of those that another op returns.
-        before: (variable, kind of consumer, expression) of what is read before the call.
+        produced: the positions of the tensor arguments that a producer returns.
+        before: (variable, kind of consumer, expression) of the arguments that are read before the call.
         lines: of the call.
         result: the variable of what it returns.
         consumed: (kind of consumer, expression) of its tensors.
@@ -120,7 +120,7 @@ class Call:
     after: list[tuple[str, str]]
 
     def returned(self, consumed: Sequence[str], after: Sequence[str]) -> str:
-        """The expression of what `OpHarness.record` reads, given those of what the consumers return."""
+        """The expression that `OpHarness.record` reads, given the expressions of the consumers' results."""
         read = [*(name for name, _, _ in self.before), *after]
         return f"({self.result}, [{', '.join(consumed)}], [{', '.join(read)}])"
 
@@ -144,8 +144,8 @@ class OpHarness:
     def code(self) -> SourceBuilder:
         """The source of the function.
 
-        It reads the arguments that eager mode writes to before and after the op: a compiler reads them
-        only once unless the op declares that it writes.
+        Arguments that the op writes to in eager mode are read both before and after it. A compiler reads
+        them only once unless the op declares the write.
         """
         code = source_builder()
         call = self.call(code)
@@ -168,7 +168,7 @@ class OpHarness:
         Args:
             code: keeps the objects that the lines use.
             first: the position of the first tensor argument in the list.
-            suffix: of the names of variables.
+            suffix: the ending of the variables' names.
         """
         drawn, plan = self.case.inputs(), self.plan
         used = [f"used{suffix}_{index}" for index in range(len(drawn.tensors()))]
@@ -193,11 +193,11 @@ class OpHarness:
 
     @functools.cached_property
     def plan(self) -> _Plan:
-        """What is consumed, and how."""
+        """The consumed outputs and arguments, with the kind of consumer."""
         eager = self.case.eager
         if not self.config.consumers:
             return _Plan((), (), ())
-        # Where the op raises on fake tensors, the compiler reports it.
+        # If the op raises on fake tensors, the compiler reports it.
         sizes = sized_by_data(self.case) or frozenset()
         returned = [tensor for _, tensor in eager.outputs]
         tensors = [tensor for _, tensor in eager.arguments.tensors()]
@@ -207,7 +207,7 @@ class OpHarness:
             after = _kinds(tensors, frozenset(range(len(tensors))))
         else:
             outputs = _kinds(returned, sizes)
-            # Other arguments read the same before and after, and each reader takes 10 ms or more.
+            # The call leaves other arguments unchanged, and each reader takes 10 ms or more.
             read = {*declared, *_changed(self.case.inputs(), eager.arguments)}
             after = tuple((index, kind) for index, kind in _kinds(tensors) if index in read)
         before = tuple((index, kind) for index, kind in after if index not in declared)
@@ -315,9 +315,9 @@ def _kinds(
 
 
 def _kind(tensor: torch.Tensor, by_arithmetic: bool) -> str:
-    """The kind of a tensor's consumer; empty where the compiler could fail on a correct op.
+    """The kind of a tensor's consumer; empty if the compiler could fail on a correct op.
 
-    Opaque consumers read a view, which torch 2.4 does not make of a tensor whose size depends on data.
+    Opaque consumers read a view. torch 2.4 cannot make one of a tensor whose size depends on data.
     """
     if not is_plain(tensor):
         return ""

@@ -1,4 +1,4 @@
-"""Ops of this package, between which the op stands: producers and consumers.
+"""Ops of this package that surround the op: producers and consumers.
 
 Compilers generate no kernel for them, so they cost almost nothing, work in every dtype, and read the
 memory of the op's outputs by the strides that its fake kernel returns.
@@ -46,7 +46,7 @@ def opaque_ops() -> tuple[Any, Any]:
 
 @functools.cache
 def opaque_list_ops() -> tuple[Any, Any]:
-    """The same two for many tensors at once, which are traced and compiled as one call."""
+    """The same two for many tensors, which are traced and compiled as one call."""
     ops = torch.ops.pytest_customop
     signature = "(Tensor[] xs) -> Tensor[]"
 

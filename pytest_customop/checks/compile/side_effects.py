@@ -10,7 +10,7 @@ from ..check import Check
 
 
 def check_side_effects(case: Case) -> None:
-    """Look for a declaration of what the op does."""
+    """Look for a declared mutation or side effect."""
     failure = removal_failure(case.op)
     if failure is not None:
         raise failure
@@ -44,7 +44,7 @@ assert op in [node.target for node in graph.nodes], "the call is removed from th
 FINDINGS = {
     "call-removed": Explanation(
         meaning=(
-            "The op returns nothing and declares no mutation, so that by its schema a call does nothing."
+            "The op returns nothing and declares no mutation, so by its schema a call does nothing."
         ),
         why=(
             "torch.compile and torch.export remove calls whose results are not used. What the op "
@@ -73,7 +73,7 @@ def count(x: Tensor, counter: Tensor) -> None:
 
 CHECK = Check(
     name="compile.side_effects",
-    summary="calls of an op that returns nothing are not removed: it declares what it does",
+    summary="calls of an op that returns nothing are not removed: it declares a mutation or side effect",
     run=check_side_effects,
     needs=_returns_nothing,
     variants=(),
@@ -81,9 +81,9 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "An op that returns nothing and declares no mutation. The check runs for ops that return "
-        "nothing, and reads the schema. An op is silent that is registered as one with a side effect, by "
-        "`torch.fx.node.has_side_effect` or torch's own list."
+        "nothing, and reads the schema. An op passes if it is registered as having a side effect, by "
+        "`torch.fx.node.has_side_effect` or in torch's own list."
     ),
-    cannot_see="Side effects of ops that return something: their calls are removed where it is not used.",
+    cannot_see="Side effects of ops that return something: a call is removed if its result is not used.",
     cost="nothing",
 )

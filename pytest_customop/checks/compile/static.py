@@ -57,7 +57,7 @@ def _agrees_on_stored(compilation: Compilation) -> bool:
 
 CHECK = Check(
     name="compile.static",
-    summary="compiled with consumers around it, outputs, mutations and gradients equal eager's",
+    summary="compiled with consumers around it, the op's outputs, mutations and gradients equal eager's",
     run=check_static,
     variants=("layout", "shape", "dtype", "arguments", "gradients", "alias"),
     prepare=_GROUPS.prepare,
@@ -67,8 +67,8 @@ CHECK = Check(
         "arguments or gradients than in eager mode."
     ),
     cannot_see=(
-        "What other backends do. The values of an op that is tagged as nondeterministic are "
-        "not compared."
+        "Defects that show only with another backend. The values of an op that is tagged as "
+        "nondeterministic are not compared."
     ),
     cost="compile",
 )

@@ -1,4 +1,4 @@
-"""What the compiler supports for no op: the skips for it."""
+"""Skips for calls that the compiler supports for no op."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def kinds_of(error: BaseException) -> set[str]:
 
 
 def skip_without_compiler(error: Exception, device: str = "cpu") -> None:
-    """Skip if there is no C++ compiler, if it fails on generated code, or if no backend is for the device.
+    """Skip if no C++ compiler works, if it fails on generated code, or if the backend lacks the device.
 
     Args:
-        device: that of the case.
+        device: the device of the case.
     """
     kinds = kinds_of(error)
     kind = torch.device(device).type
@@ -50,7 +50,7 @@ def skip_without_compiler(error: Exception, device: str = "cpu") -> None:
 
 
 def _lacks_backend(error: Exception, kinds: set[str], device_type: str) -> bool:
-    """Whether a compiler raised because it does not know a type of devices."""
+    """Whether a compiler raised because it does not know a device type."""
     if kinds.isdisjoint(("InductorError", "BackendCompilerFailed")):
         return False
     root = root_cause(error)
@@ -75,13 +75,13 @@ def _unsupported_tensor(case: Case) -> CheckSkipped | None:
     """The skip for arguments and outputs that torch.compile supports for no op."""
     for name, value in case.inputs().named():
         if isinstance(value, torch.Generator):
-            reason = f"torch.compile takes no torch.Generator, and argument {name} is one"
+            reason = f"torch.compile accepts no torch.Generator, and argument {name} is one"
             return skip("checker-limit", reason)
     run = case.eager
     for name, tensor in (*run.arguments.tensors(), *run.outputs):
         if not is_plain(tensor) and not compiles(_detached, [tensor], case):
             return skip(
-                "checker-limit", f"torch.compile takes no tensor like {name}: {kind_of(tensor)}"
+                "checker-limit", f"torch.compile accepts no tensor like {name}: {kind_of(tensor)}"
             )
     return None
 
@@ -89,7 +89,7 @@ def _unsupported_tensor(case: Case) -> CheckSkipped | None:
 def _nothing_to_write(error: Exception, case: Case) -> CheckSkipped | None:
     """The skip for a call that leaves out every argument that the op may write to.
 
-    Inductor lowers it for no op, seen in torch 2.13 to 2.15.
+    Inductor lowers such a call for no op (seen in torch 2.13 to 2.15).
     """
     if not case.op.mutated or case.eager.arguments.mutated():
         return None

@@ -1,5 +1,5 @@
-"""One device compared with another, where a mark runs on two or more.
+"""One device compared with another, if a mark runs on two or more.
 
-The first device of the mark that is here is the reference, the CPU if it is among them. A mark that runs
-on one device has no such item.
+The reference is the CPU if it is a device of the mark, else the mark's first device that is available. A
+mark that runs on one device has no such item.
 """

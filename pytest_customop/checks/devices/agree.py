@@ -1,4 +1,4 @@
-"""`devices.agree`: the op gives on every device of the mark what it gives on the first one."""
+"""`devices.agree`: the op gives the same results on every device of the mark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Named = dict[str, Any]
 
 
 def check_agree(case: Case) -> None:
-    """Compare outputs, mutated arguments and gradients with those of the same case on the first device."""
+    """Compare outputs, mutated arguments and gradients with those on the reference device."""
     assert case.reference_device is not None  # the check runs on no other case
     there = case.on_device(case.reference_device)
     if there.eager.error is not None:
@@ -46,7 +46,7 @@ def check_agree(case: Case) -> None:
 
 
 def _results(run: Run) -> Named:
-    """What a call returned and wrote, by names for messages."""
+    """The returned values and written arguments of a call, by names for messages."""
     written = {
         f"argument {name} after the call": tensor for name, tensor in run.arguments.mutated()
     }
@@ -82,7 +82,7 @@ class _Comparison:
                 self._compare_values(_OUTPUT, name, actual, expected, self._exact_outputs)
 
     def gradients(self) -> None:
-        """Compare the gradients for equal grad_outputs. No gradient equals zeros."""
+        """Compare the gradients for equal grad_outputs. A missing gradient counts as zeros."""
         try:
             here, there = self.here.eager_gradients, self.there.eager_gradients
         except Exception as error:  # whatever a backward raises
@@ -120,7 +120,7 @@ class _Comparison:
     def _compare_values(
         self, code: str, name: str, actual: torch.Tensor, expected: torch.Tensor, exact: Any
     ) -> None:
-        """Raise for values that differ; what rounding explains is kept for the end."""
+        """Raise for values that differ; differences that rounding explains are kept for the end."""
         if actual.is_nested:
             raise skip("checker-limit", f"{name} is a nested tensor, which cannot be compared here")
         tolerance = self.here.tolerance(actual.dtype)
@@ -145,7 +145,7 @@ class _Comparison:
 
     @cached_property
     def _wide(self) -> Case | None:
-        """The case on the reference device in double precision; None if the op does not take that."""
+        """The case on the reference device in double precision; None if the op rejects that."""
         wide = self.there.widened()
         try:
             return None if wide.eager.error is not None else wide
@@ -164,7 +164,7 @@ class _Comparison:
             return None
 
     def _skip_if_random(self) -> None:
-        """Skip for an op that draws random numbers: each device has a stream of its own."""
+        """Skip for an op that draws random numbers: each device has its own stream."""
         for case in (self.here, self.there):
             first = _results(case.eager)
             for step in _SEEDS:
@@ -172,8 +172,8 @@ class _Comparison:
                 if any(_differ(case, again.get(name), value) for name, value in first.items()):
                     raise skip(
                         "nondeterministic",
-                        "the op gives other values for another seed: devices draw other numbers. Tag "
-                        "it with torch.Tag.nondeterministic_seeded, and only metadata is compared",
+                        "the op gives other values for another seed: devices draw other numbers. If you "
+                        "tag it with torch.Tag.nondeterministic_seeded, only metadata is compared",
                     )
 
     def _failure(
@@ -197,7 +197,7 @@ class _Comparison:
 
 
 def _run_with_seed(case: Case, seed: int) -> Run:
-    """A call with the case's arguments, while random streams start from another seed."""
+    """A call with the case's arguments, with the random streams at another seed."""
     arguments = case.inputs()
     rng.seed(seed)
     return Run(arguments, arguments.call())
@@ -214,7 +214,7 @@ def _differ(case: Case, left: Any, right: Any) -> bool:
 
 
 def _kind_difference(actual: Any, expected: Any, *, gradients: bool = True) -> str | None:
-    """How two results differ in what they are, apart from the values of tensors; None if they do not."""
+    """How two results differ apart from the values of tensors, as text; None if they do not."""
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         same = actual is expected or equal_values(actual, expected)
         return None if same else f"{_described(actual)} instead of {_described(expected)}"
@@ -254,16 +254,16 @@ def _(x, factor):
 FINDINGS = {
     _OUTPUT: Explanation(
         meaning=(
-            "For equal inputs the op returns, or writes to a mutated argument, something else than on "
-            "the first device of the mark."
+            "For equal inputs the op's outputs or mutated arguments differ from those on the mark's "
+            "reference device: the CPU, or the first device."
         ),
         why=(
-            "A model that was trained on one device gives other results on the other, and tests that run "
-            "on the CPU say nothing of the GPU."
+            "A model that was trained on one device gives other results on the other, and tests on the "
+            "CPU say nothing about the GPU."
         ),
         fix=(
-            "Correct the kernel that is wrong: compare both with plain torch, or give the mark "
-            "reference=. If only rounding differs, give it tolerances=."
+            "Correct the kernel that is wrong: to find it, compare both with plain torch, or give the "
+            "mark reference=. If only rounding differs, give it tolerances=."
         ),
         before=_BEFORE,
         after=_AFTER,
@@ -272,10 +272,10 @@ FINDINGS = {
     ),
     _GRADIENT: Explanation(
         meaning=(
-            "For equal inputs and grad_outputs the backward gives another gradient than on the first "
-            "device of the mark."
+            "For equal inputs and grad_outputs the backward gives another gradient than on the mark's "
+            "reference device: the CPU, or the first device."
         ),
-        why="Training goes another way on each device, without an error.",
+        why="Training differs between the devices, without an error.",
         fix=(
             "Correct the backward, or the kernel that it calls, on the device that is wrong. If only "
             "rounding differs, give the mark tolerances=."
@@ -297,20 +297,21 @@ def backward(ctx, grad):
 
 CHECK = Check(
     name="devices.agree",
-    summary="outputs, written arguments and gradients are those of the mark's first device",
+    summary="outputs, written arguments and gradients equal those on the mark's reference device",
     run=check_agree,
     several_devices=True,
     variants=("layout", "shape", "values", "positions", "arguments", "pairs", "gradients", "alias"),
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Where a mark runs on several devices: other values, shapes, dtypes, layouts or requires_grad "
-        "than on the first of them, for equal inputs and grad_outputs. The tolerances are those of the "
-        "dtype, or the mark's `tolerances=`. What another order of additions explains is a note."
+        "If a mark runs on several devices: values, shapes, dtypes, layouts or requires_grad that "
+        "differ from the reference device's, for equal inputs and grad_outputs. The tolerances are those "
+        "of the dtype, or the mark's `tolerances=`. A difference that another order of additions explains "
+        "is a note."
     ),
     cannot_see=(
         "A mistake that the kernels share. Strides, which may differ. The values of an op that draws "
-        "random numbers, as each device has a stream of its own. Arguments that the op accepts on one "
+        "random numbers, because each device has its own stream. Arguments that the op accepts on one "
         "device and rejects on another."
     ),
     cost="calls",

@@ -1,4 +1,4 @@
-"""`errors.documented`: what a docstring says to raise, raises."""
+"""`errors.documented`: arguments that must raise according to a docstring do raise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..values.memory.calls import Caller, copied_results, expression, first_diff
 from ..values.memory.limited_copy import answer_safely
 
 _PLACES = 4  # elements of a tensor that are tried
-_LARGE = 2**30  # larger than the size of what a sample's positions are in
+_LARGE = 2**30  # larger than any size that a sample's positions refer to
 
 
 # (path, tensor) -> the tensor to pass.
@@ -34,9 +34,9 @@ class _Bad(NamedTuple):
         said: the sentence of the docstring.
         change: makes them from those of the case.
         code: lines of a script that change `args` and `kwargs`.
-        used: a change that the op takes, and that must show in what it gives: it looks there. None if
-            that need not be seen.
-        rejected: another change, which the op has to reject; None without one.
+        used: a valid change, which must show in the results: only then does the op read that place. None
+            if that does not matter.
+        rejected: another change, which the op must reject for a finding; None without one.
     """
 
     text: str
@@ -48,19 +48,17 @@ class _Bad(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """Which of the arguments the op has taken, by their number; None: it rejects all that were tried."""
+    """How many were tried, and the number of the first that the op accepts; None: it rejects all."""
 
     tried: int
     taken: int | None = None
 
 
 def check_documented(case: Case) -> None:
-    """Call the op with arguments of which a docstring says that they raise."""
+    """Call the op with arguments that must raise according to a docstring."""
     every = [*_bad_dtypes(case), *_bad_positions(case)]
     if not every:
-        reason = (
-            "no docstring says plainly of a dtype or of positions of the sample that they raise"
-        )
+        reason = "no docstring says plainly that a dtype, or a position out of range, raises"
         raise skip("nothing-to-check", reason, unjudged=False)
 
     def ask(plain: Case) -> _Answer:
@@ -71,12 +69,12 @@ def check_documented(case: Case) -> None:
         bad = every[answer.taken]
         raise fail(
             "documented-error-missing",
-            f"{case.op.name} takes {bad.text}, and its docstring says that this raises",
+            f"{case.op.name} accepts {bad.text}, but its docstring says that this raises",
             f"The docstring says: {bad.said}",
             repro=_SCRIPT.format(change=bad.code),
         )
     if not answer.tried:
-        reason = "the op does not look at the positions that could be wrong"
+        reason = "the op does not read the positions that could be wrong"
         raise skip("nothing-to-check", reason, unjudged=False)
 
 
@@ -88,7 +86,7 @@ def _answer(case: Case, every: list[_Bad]) -> _Answer:
 
     @functools.cache
     def is_used(change: _Change) -> bool:
-        """Whether a change that the op takes shows in what it gives."""
+        """Whether the op accepts a change, and the results show it."""
         run = calls(case.inputs().map_distinct(change))
         return run.error is None and first_difference(results(run), expected) is not None
 
@@ -107,7 +105,7 @@ def _takes(calls: Caller, change: _Change) -> bool:
 
 
 def _bad_dtypes(case: Case) -> Iterator[_Bad]:
-    """The floating-point tensors in dtypes of a category that the docstring does not name."""
+    """The floating-point tensors, cast to dtypes of a category that the docstring does not name."""
     rejected = rejected_dtypes(case.op)
     floats = [
         (path, tensor)
@@ -131,7 +129,7 @@ def _bad_dtypes(case: Case) -> Iterator[_Bad]:
 
 
 def _bad_positions(case: Case) -> Iterator[_Bad]:
-    """Tensors of positions, with one outside of their range."""
+    """Tensors of positions, with one position out of range."""
     for path, tensor in case.inputs().tensors():
         rejected = (
             rejected_positions(case.op, path) if _may_be_positions(case, path, tensor) else None
@@ -146,8 +144,8 @@ def _bad_positions(case: Case) -> Iterator[_Bad]:
             usual = next(number for number in numbers if number != numbers[place])
             used = _changed(path, place, usual)
             for value in (-1, *too_large):
-                # A size may be that of something else. It is what the positions are below if the next
-                # number is too large for the op.
+                # A size may belong to something else. It is the bound of the positions if the op rejects
+                # the next number.
                 is_size = 0 <= value < _LARGE
                 yield _Bad(
                     f"{path} with {value} at element {place}",
@@ -160,9 +158,10 @@ def _bad_positions(case: Case) -> Iterator[_Bad]:
 
 
 def _sizes_above(case: Case, path: str, tensor: torch.Tensor) -> list[int]:
-    """The sizes of other tensors that are above all positions, but for one above a whole number or size.
+    """The sizes of other tensors that are above all positions, and that no valid position seems to equal.
 
-    Positions may be allowed to be equal to one of these: the end of the last part, or what is left out.
+    Left out is a size that equals an integer argument, or is one less than an integer argument or another
+    size. Positions may equal such a size: the end of the last part, or a number for what is left out.
     """
     others = [other for name, other in case.inputs().tensors() if name != path]
     sizes = {size for other in others for size in other.shape}
@@ -207,7 +206,7 @@ def _changed(at: str, place: int, value: int) -> _Change:
 
 
 def _has_docstring(op: Op) -> bool:
-    """Whether a docstring says of anything that it raises."""
+    """Whether a docstring says that some arguments raise."""
     if rejected_dtypes(op) is not None:
         return True
     return any(rejected_positions(op, argument.name) for argument in op.arguments)
@@ -227,13 +226,13 @@ else:
 
 FINDINGS = {
     "documented-error-missing": Explanation(
-        meaning="The docstring of the op says that such arguments raise, and the op takes them.",
+        meaning="The docstring of the op says that such arguments raise, but the op accepts them.",
         why=(
-            "The caller relies on the error. What comes instead are meaningless numbers: memory read as "
-            "another dtype, the entry of another row, the last one in place of none."
+            "The caller relies on the error, and gets meaningless numbers instead: memory read as another "
+            "dtype, the entry of another row, the last entry instead of none."
         ),
         fix=(
-            "Validate the arguments in the kernel, dtypes in the fake kernel too, and raise. Where the op "
+            "Validate the arguments in the kernel, dtypes in the fake kernel too, and raise. If the op "
             "supports them by now, correct the docstring."
         ),
         before="""
@@ -254,22 +253,22 @@ def lookup(table, ids):
 
 CHECK = Check(
     name="errors.documented",
-    summary="dtypes and positions of which a docstring says that they raise do so",
+    summary="dtypes and positions that must raise according to a docstring do raise",
     run=check_documented,
     gradients=False,
     needs=_has_docstring,
     variants=(),
     findings=FINDINGS,
     catches=(
-        "An op that takes what its docstring says to raise, in sentences such as `Other dtypes raise "
-        "TypeError` and `An index outside of [0, N) raises IndexError`: whole and complex numbers in place "
-        "of floating-point ones, where the docstring names neither; a position of -1, or a very large one, "
-        "in place of one that the results depend on."
+        "An op that accepts arguments although a docstring says that they raise, in sentences such as "
+        "`Other dtypes raise TypeError` and `An index outside of [0, N) raises IndexError`. Two kinds are "
+        "tried: integer and complex tensors instead of floating-point ones, unless the docstring names "
+        "them; and a position of -1, or one that is too large, where the results depend on the position."
     ),
     cannot_see=(
-        "What a docstring does not say in such words, shapes, which error is raised, and positions of ops "
-        "that give a negative one a meaning. Docstrings are those of the op's Python functions and of "
-        "their module."
+        "Errors that a docstring does not describe in such words, errors for shapes, and which error is "
+        "raised. Positions of ops that give a negative one a meaning. Only the docstrings of the op's "
+        "Python functions and of their module are read."
     ),
     cost="many calls",
 )

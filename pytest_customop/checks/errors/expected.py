@@ -1,4 +1,4 @@
-"""Compare an error with the one that an error sample names; scripts that show the difference."""
+"""Comparison of an error with the one that an error sample names, and scripts that show the difference."""
 
 from __future__ import annotations
 

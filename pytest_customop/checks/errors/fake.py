@@ -20,7 +20,7 @@ def check_fake(case: Case) -> None:
     """Check that the fake kernel rejects the arguments too, unless only their values are wrong."""
     expected = expected_error(case)
     if expected.data_dependent:
-        reason = "the sample is marked data_dependent: a fake kernel has no values to look at"
+        reason = "the sample is marked data_dependent: a fake kernel sees no values"
         raise skip("nothing-to-check", reason, unjudged=False)
     if case.eager.error is None:
         reason = "the op itself accepts these arguments: see errors.real"
@@ -139,7 +139,7 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "A fake kernel that accepts the same arguments, or raises another type or message. "
-        "Where torch's own ops raise inside of it, their type and message are accepted."
+        "If torch's own ops raise inside it, their type and message are accepted."
     ),
     cannot_see=(
         "A fake kernel has no values. If the real op accepts zeros, ones or the like in the "

@@ -93,7 +93,7 @@ def _make_or_fail(case: Case, description: str, make: Callable[[], _T]) -> _T:
         if raised_by_author(root) and not isinstance(root, NotImplementedError):
             raise fail(
                 "export-mismatch",
-                f"{case.op.name} in {description} raises {error_line(root)}, and works in eager mode",
+                f"{case.op.name} in {description} raises {error_line(root)}, but works in eager mode",
                 traceback_text(root),
                 repro=_SCRIPT,
                 note=note_if_deliberate(case.op.name, error),
@@ -186,8 +186,8 @@ FINDINGS = {
             "trained and tested."
         ),
         fix=(
-            "Behave the same while exporting: no torch.compiler.is_exporting() that changes "
-            "the result, in the kernel, the fake kernel or a Python implementation."
+            "Behave the same while exporting: no torch.compiler.is_exporting() may change the "
+            "result, in the kernel, the fake kernel or a Python implementation."
         ),
         before="""
 def kernel(x):
@@ -206,21 +206,22 @@ def kernel(x):
 
 CHECK = Check(
     name="export.roundtrip",
-    summary="torch.export's program, run, lowered, and saved and loaded, gives what eager mode gives",
+    summary="the program of torch.export gives the results of eager mode: as it is, lowered, and reloaded",
     run=check_roundtrip,
     gradients=False,
     default=False,
     variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "`torch.export.export` of a module that calls the op: the program as it is, lowered "
-        "by `run_decompositions`, and saved and loaded must give what eager mode gives, and "
-        "have the shapes and dtypes that it announces. Most ops that fail here fail in "
-        "`compile.*` too; only this check sees ops that ask whether they are being exported."
+        "Results that differ from eager mode when `torch.export.export` exports a module that "
+        "calls the op: in the program as it is, lowered by `run_decompositions`, or saved and "
+        "loaded. Also outputs that lack the shapes and dtypes that the program announces. "
+        "Most ops that fail here fail in `compile.*` too; only this check sees ops that test "
+        "whether they are being exported."
     ),
     cannot_see=(
-        "Dynamic sizes: those are for `fake.symbolic` and `compile.dynamic`. What "
-        "torch.export itself cannot do is a skip, `checker-limit`."
+        "Dynamic sizes: `fake.symbolic` and `compile.dynamic` check these. A limit of "
+        "torch.export itself is a skip, `checker-limit`."
     ),
     cost="trace",
 )

@@ -80,7 +80,7 @@ def _backward_failure(case: Case, error: Exception) -> CheckFailed:
         f"{error_line(error)}",
         traceback_text(error),
         "Build the backward from torch ops and custom ops with fake kernels. torch.compile traces "
-        "it: no .item(), no numpy, no branch on values; what needs them goes into a custom op.",
+        "it: no .item(), no numpy, no branch on values. Move code that needs them into a custom op.",
         repro=trace_script((), insist=False),
     )
 
@@ -132,11 +132,10 @@ CHECK = Check(
     cheap=True,
     repro=_SCRIPT,
     catches=(
-        "What `fake.forward` finds, for every op that is not torch's own and that the "
-        "backward calls, on the arguments that the backward really gives it. A fake kernel "
-        "that is wrong there breaks `torch.compile` of a training step although the op "
-        "itself looks right. Also a backward that works on real tensors and raises on fake "
-        "ones."
+        "The findings of `fake.forward` for every op that the backward calls and that is not "
+        "torch's own, on the arguments that the backward really passes. A fake kernel that is "
+        "wrong there breaks `torch.compile` of a training step, although the op itself looks "
+        "right. Also a backward that works on real tensors and raises on fake ones."
     ),
     cannot_see="Ops that the backward calls only for other inputs, or under `create_graph=True`.",
     cost="calls",

@@ -1,4 +1,4 @@
-"""Whether a size that became a constant must be one: the real op at other sizes decides.
+"""Run the real op at other sizes to decide whether a size that became a constant must be one.
 
 A constant proves nothing by itself: a correct "needs 3 channels" and a wrong `int(x.shape[0])` leave the
 same guard, and a hard-coded size leaves none.
@@ -54,10 +54,10 @@ def is_decided(
         if not changed_pair.works or not (changed_pins := set(group) & set(pin.places)):
             continue
         if not _same_structure(case.eager, changed.eager):
-            return True  # a number of outputs, or of dims, cannot be symbolic
+            return True  # the number of outputs or of dims cannot be symbolic
         disagreement = worst_new(changed_pair.disagreements(), known)
         if disagreement is None and {place.size for place in pin.places} <= whole_numbers(case):
-            return True  # sizes compared with arguments, which both kernels may have to decide
+            return True  # sizes that equal int arguments: both kernels may have to compare them
         if disagreement is None and loops_over_sizes(case, changed):
             return True
         pinned = [(place.argument, place.dim) for place in pin.places]
@@ -72,7 +72,7 @@ def is_decided(
 
 
 def _same_structure(first: Run, second: Run) -> bool:
-    """Whether two results differ only in what can be symbolic: sizes and whole numbers."""
+    """Whether two results differ only in what can be symbolic: sizes and integers."""
     return _structure(first) == _structure(second)
 
 

@@ -1,6 +1,6 @@
 """`fake.data_dependent`: output sizes at other values of the inputs: no hits, one, all of them, a NaN.
 
-`fake.forward` sees an op whose output sizes depend on values at the sample's values only.
+For an op whose output sizes depend on values, `fake.forward` sees only the sample's values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIZES = ("shape", "kind", "value")
 
 
 def check_data_dependent(case: Case) -> None:
-    """Compare the sizes that the fake kernel allows with those at other values of the inputs."""
+    """Compare the sizes that the fake kernel allows with the real ones at other input values."""
     skip_if_unfakeable(case.eager)
     if not any(_fillable(tensor) for _, tensor in case.eager.arguments.tensors()):
         raise skip("nothing-to-check", "no tensor argument has values to change", unjudged=False)
@@ -66,7 +66,7 @@ def _declares_data_dependence(fake: FakeRun) -> bool:
 
 
 def _fail_if_sizes_differ(case: Case, fake: FakeRun, changed: _ChangedRun) -> None:
-    """Fail if the sizes of a run are not ones that the fake kernel allows."""
+    """Fail if the fake kernel does not allow the sizes of a run."""
     outputs = compare_outputs(fake.run, changed.run, SizeReader(fake.mode))
     wrong = _wrong_sizes(outputs)
     if not wrong:
@@ -128,10 +128,10 @@ _REDRAWN = _Change("other values", "pass", lambda tensor: None)
 
 
 def _changed_runs(case: Case, fill_integers: bool) -> Iterator[_ChangedRun]:
-    """Calls with other values of the arguments, where the op works on these.
+    """Calls with other values of the arguments, if the op works on these.
 
-    Described tensors are drawn again. Floating-point and boolean tensors are filled with zeros, ones,
-    and a single one. Of an op that checks what it reads, floating-point tensors get a NaN.
+    Described tensors are drawn again. Floating-point and boolean tensors are filled with zeros, with ones,
+    and with zeros and a single one. Floating-point tensors get a NaN if that cannot crash the process.
 
     Args:
         case: the case.
@@ -153,7 +153,7 @@ def _changed_runs(case: Case, fill_integers: bool) -> Iterator[_ChangedRun]:
             for name in safe:
                 yield from _changed_run(case, [name], change)
     floats = [name for name in names if is_differentiable(tensors[name].dtype)]
-    # A position that native code computes from a NaN may be anywhere.
+    # An index that native code computes from a NaN may be anywhere.
     if floats and crash_risk(case.op, case.placement.device) is None:
         yield from _changed_run(case, floats, _NAN)
 
@@ -222,7 +222,7 @@ FINDINGS = {
             "returns a fixed size."
         ),
         why=(
-            "The fixed size happens to be right for the sample. For other values compiled "
+            "The fixed size happens to be right for the sample. For other values, compiled "
             "code reads past the end of the output, or raises."
         ),
         fix=(
@@ -245,13 +245,13 @@ def _(x):
     ),
     "fake-size-range": Explanation(
         meaning=(
-            "The fake kernel promises a range for a size that depends on data, and the real "
+            "The fake kernel promises a range for a size that depends on data, but the real "
             "size can be outside of it."
         ),
         why=(
-            "torch.compile relies on the range: it leaves out branches for empty outputs, "
-            "and where the real size is outside of it, the remaining code is wrong or raises "
-            "at run time."
+            "torch.compile relies on the range: it leaves out branches for empty outputs. If "
+            "the real size is outside of it, the remaining code is wrong or raises at run "
+            "time."
         ),
         fix=(
             "Promise only what holds: new_dynamic_size(min=0), which is the default, unless "
@@ -261,7 +261,7 @@ def _(x):
 count = torch.library.get_ctx().new_dynamic_size(min=2)
 """,
         after="""
-count = torch.library.get_ctx().new_dynamic_size()  # none and one are possible
+count = torch.library.get_ctx().new_dynamic_size()  # 0 and 1 are possible
 """,
         docs=(doc_links.REGISTER_FAKE,),
     ),
@@ -269,15 +269,15 @@ count = torch.library.get_ctx().new_dynamic_size()  # none and one are possible
 
 CHECK = Check(
     name="fake.data_dependent",
-    summary="sizes that depend on data are what the fake kernel allows, with no hits, all, or a NaN too",
+    summary="the fake kernel allows the data-dependent sizes of other values: no hits, all, or a NaN",
     run=check_data_dependent,
     variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "Output sizes that depend on values where the fake kernel returns a fixed size, and "
-        "sizes outside of the range that it declares: `new_dynamic_size(min=2)` is wrong if "
-        "there can be one hit or none. The op is called with other values: drawn again, all "
-        "zeros, all ones, a single one."
+        "Output sizes that depend on values although the fake kernel returns a fixed size, "
+        "and sizes outside of the range that it declares: `new_dynamic_size(min=2)` is wrong "
+        "if there can be one hit or none. The op is called with other values: drawn again, "
+        "all zeros, all ones, a single one."
     ),
     cannot_see=(
         "Values that are not tried. Integer tensors, which may be indices, are filled only "

@@ -1,7 +1,7 @@
-"""`fake.device`: the fake kernel and the backward, on inputs of a device that is not here.
+"""`fake.device`: the fake kernel and the backward, on inputs of a device that may be absent.
 
-Under FakeTensorMode, tensors of every device type can be made. A fake kernel that creates its output
-without `device=` returns it on the CPU, wherever the inputs are. CPU inputs do not show that.
+FakeTensorMode can create tensors of every device type. A fake kernel that creates its output without
+`device=` returns it on the CPU, wherever the inputs are. CPU inputs do not show that.
 """
 
 from __future__ import annotations
@@ -178,16 +178,16 @@ _BACKWARD_FIX = (
 FINDINGS = {
     CODE: Explanation(
         meaning=(
-            "The fake kernel, or the backward, creates a tensor without device=. It is on the CPU, "
-            "wherever the inputs are."
+            "The fake kernel, or the backward, creates a tensor without device=. The tensor is on the "
+            "CPU, wherever the inputs are."
         ),
         why=(
-            "Nothing shows on CPU inputs. For inputs on a GPU, compiled code puts the next ops on "
-            "the CPU, or does not compile; a backward raises, in eager mode too."
+            "CPU inputs do not show it. For inputs on a GPU, torch.compile puts the next ops on the "
+            "CPU, or fails; a backward raises, in eager mode too."
         ),
         fix=(
             "Create every tensor on the device of an input: torch.empty_like(x), x.new_empty(...), or "
-            'device=x.device. If it belongs on the CPU for any input, write device="cpu".'
+            'device=x.device. If it always belongs on the CPU, write device="cpu".'
         ),
         before="""
 @histogram.register_fake
@@ -205,22 +205,22 @@ def _(x, bins):
 
 CHECK = Check(
     name="fake.device",
-    summary="for inputs on a GPU, which need not be here, outputs and gradients are on the GPU too",
+    summary="for inputs on a GPU, outputs and gradients are on the GPU too; no GPU is needed",
     run=check_device,
     variants=("shape", "dtype", "arguments", "gradients"),
     cheap=True,
     findings=FINDINGS,
     catches=(
         "A tensor that is created without `device=` in the fake kernel, in the fake kernels of the ops "
-        "that the backward calls, or in the backward. Fake tensors of `cuda`, `xpu` and `mps` can be "
-        "made on every machine; the backward runs on fake tensors of `meta`."
+        "that the backward calls, or in the backward. Every machine can create fake tensors of `cuda`, "
+        "`xpu` and `mps`; the backward runs on fake tensors of `meta`."
     ),
     cannot_see=(
-        'An output with `device="cpu"` counts as meant so. One without `device=` is reported only if the '
-        "real kernel surely puts it on the device of its inputs. A kernel in Python is watched for that; "
-        "of other kernels, floating-point outputs of floating-point inputs are judged, and integer "
-        "outputs of integer inputs. A tensor that `setup_context` creates, a branch of the "
-        "backward on `x.is_cuda`, and inputs on two different devices are not judged."
+        'An output with `device="cpu"` counts as intended. One without `device=` is reported only if the '
+        "real kernel surely puts it on the device of its inputs. A Python kernel is watched to find that "
+        "out. For other kernels, only floating-point outputs of floating-point inputs and integer outputs "
+        "of integer inputs are judged. Not judged: a tensor that `setup_context` creates, a branch of the "
+        "backward on `x.is_cuda`, and inputs on two different devices."
     ),
     cost="calls",
 )

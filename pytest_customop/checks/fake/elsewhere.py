@@ -1,10 +1,10 @@
-"""Judge where the fake kernel of one call puts its outputs, for inputs on a device that is not here.
+"""Judge on which device a fake kernel puts its outputs, for inputs on a device that may be absent.
 
-An output that is created without `device=` is on the CPU wherever the inputs are. It is one if it follows
-the default device; an output on the CPU on purpose does not. Then it counts only if the real kernel surely
-puts the output on the device of its inputs.
+An output that is created without `device=` is on the CPU, wherever the inputs are. It moves with the
+default device, which an output on the CPU on purpose does not. It is a finding only if the real kernel
+surely puts the output on the device of its inputs.
 
-An op without a kernel for another device than the CPU runs on `meta` tensors too, by its fake kernel.
+An op without a kernel for another type of device is run on `meta` tensors, by its fake kernel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JudgedCall:
         shapes: arguments like those of the call; nothing is written to them.
         fresh: gives copies of the arguments of the call.
         real: the call itself.
-        home: the type of the device on which it ran.
+        home: the device type on which it ran.
         script: the lines of a script, given the device and the positions of the wrong outputs.
     """
 
@@ -56,13 +56,13 @@ class JudgedCall:
         """The finding about the fake kernel; None if every output is where it must be.
 
         Raises:
-            CheckSkipped: if the fake kernel runs on no other device, or if an output is created without
-                `device=` and the real kernel may put it anywhere.
+            CheckSkipped: if the fake kernel runs on no other device, or if it creates an output without
+                `device=` that the real kernel may put anywhere.
         """
         if not self.shapes.tensors():
             raise skip("nothing-to-check", "no argument is a tensor", unjudged=False)
         if not can_move(self.shapes):
-            reason = "an argument is of a kind that cannot be made on another device"
+            reason = "an argument cannot be created on another device"
             raise skip("nothing-to-check", reason, unjudged=False)
         errors: list[Exception] = []
         for device in _DEVICES if self.has_kernel_elsewhere else (META,):
@@ -80,14 +80,14 @@ class JudgedCall:
 
     @functools.cached_property
     def has_kernel_elsewhere(self) -> bool:
-        """Whether the op has a kernel for another type of device, or one for all."""
+        """Whether the op has a kernel for another device type, or one for all."""
         return has_kernel_elsewhere(self.real.arguments.op.overload, self.home)
 
     def is_sure_of_error(self, works: Callable[[Callable[[torch.Tensor], bool]], bool]) -> bool:
-        """Whether something that raises if all arguments are moved is wrong.
+        """Whether an error that is raised when all arguments are moved is a defect.
 
-        Some arguments, such as sizes, may belong on the CPU. A kernel in Python shows whether they do. Of
-        other kernels, what works while all integer arguments stay counts as right.
+        Some arguments, such as sizes, may belong on the CPU. A Python kernel shows whether they do. With
+        other kernels, it is no defect if everything works while all integer arguments stay.
 
         Args:
             works: (which tensors stay) -> whether it works.
@@ -101,7 +101,7 @@ class JudgedCall:
 
     @functools.cached_property
     def _watched(self) -> KernelDevices | None:
-        """What the kernel does with devices; None for one that is not in Python, or cannot run alone."""
+        """How the kernel treats devices; None if it is not in Python, or cannot run alone."""
         kernel = kernel_function(self.real.arguments.op.overload, self.home)
         return watch_kernel(kernel, self.fresh()) if kernel is not None else None
 
@@ -120,7 +120,7 @@ class JudgedCall:
             return None  # on another device on purpose
         wrong = self._surely_wrong(names)
         if not wrong:
-            reason = f"the real kernel may put {names[0]} on another device than that of its inputs"
+            reason = f"the real kernel may put {names[0]} on a device other than that of its inputs"
             raise skip("nothing-to-check", reason, unjudged=False)
         fakes = dict(run.outputs)
         all_names = list(fakes)
@@ -133,7 +133,7 @@ class JudgedCall:
         )
 
     def _surely_wrong(self, names: Sequence[str]) -> list[str]:
-        """Of these outputs, those that the real kernel puts on the device of its inputs."""
+        """The outputs among these that the real kernel surely puts on the device of its inputs."""
         watched = self._watched
         if watched is not None and watched.portable and self.has_kernel_elsewhere:
             return [name for name in names if name in watched.following]
@@ -143,7 +143,7 @@ class JudgedCall:
         return [name for name in names if self._is_data(reals[name])]
 
     def _is_data(self, output: torch.Tensor) -> bool:
-        """Whether an output is made of the values of the inputs, by its dtype; not so a seed or a size."""
+        """Whether an output's dtype suggests data computed from the inputs, and not a seed or a size."""
         floating = [is_differentiable(tensor.dtype) for _, tensor in self.shapes.tensors()]
         if is_differentiable(output.dtype):
             return output.dim() > 0 and any(floating)

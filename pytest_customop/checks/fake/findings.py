@@ -38,7 +38,7 @@ def _(x, factor):
     ),
     "fake-raises": Explanation(
         meaning="The fake kernel raises on arguments that the real kernel accepts.",
-        why="What works in eager mode cannot be compiled or exported.",
+        why="A call that works in eager mode cannot be compiled or exported.",
         fix=(
             "Make the fake kernel accept what the real one accepts. It sees shapes, strides, "
             "dtypes and devices, never values: no .item(), no numpy, no branch on data."
@@ -59,8 +59,8 @@ def _(x, count):
     ),
     "fake-shape-mismatch": Explanation(
         meaning=(
-            "The fake kernel returns another shape, or another number of outputs, than the "
-            "real one."
+            "The fake kernel returns a different shape, or a different number of outputs, than "
+            "the real one."
         ),
         why=(
             "Compiled code allocates and indexes by the fake shape: it raises, or reads and "
@@ -81,10 +81,10 @@ def _(x):
         follows=("fake-size-ignores-data",),
     ),
     "fake-dtype-mismatch": Explanation(
-        meaning="The fake kernel returns another dtype than the real one.",
+        meaning="The fake kernel returns a different dtype than the real one.",
         why=(
-            "The code that is compiled for the next op reads the memory as the fake dtype: "
-            "wrong numbers, or an error far from the op."
+            "The compiled code of the next op reads the memory as the fake dtype: wrong "
+            "numbers, or an error far from the op."
         ),
         fix="Pass dtype= where the fake kernel creates its output, or convert in the real kernel.",
         before="""
@@ -100,10 +100,10 @@ def _(x):
         docs=(doc_links.REGISTER_FAKE,),
     ),
     "fake-device-mismatch": Explanation(
-        meaning="The fake kernel returns a tensor on another device than the real one.",
+        meaning="The fake kernel returns a tensor on a different device than the real one.",
         why=(
-            "Generated code runs on the device that the fake kernel names, and gets memory "
-            "of the other."
+            "Generated code runs on the device that the fake kernel returns, but gets memory "
+            "on the other."
         ),
         fix=(
             "Create the output in the fake kernel on the device of the input "
@@ -123,7 +123,7 @@ def _(x, bins):
     ),
     "fake-stride-mismatch": Explanation(
         meaning=(
-            "The fake kernel returns other strides than the real one. Compiled code reads "
+            "The fake kernel returns different strides than the real one. Compiled code reads "
             "the memory by the fake strides: it raises, or computes on the wrong elements."
         ),
         why=(
@@ -178,13 +178,12 @@ def _(x):
     ),
     "fake-alias-mismatch": Explanation(
         meaning=(
-            "Real and fake kernel disagree on which outputs share memory with which inputs "
-            "or outputs."
+            "The real and the fake kernel disagree on which outputs share memory with which "
+            "inputs or outputs."
         ),
         why=(
             "The compiler reuses memory that belongs to no other tensor according to the "
-            "fake kernel. An in-place op on the output then changes the input, or the other "
-            "way round."
+            "fake kernel. An in-place op on the output then changes the input, or vice versa."
         ),
         fix=(
             "Return fresh memory from both kernels, or a view of the same argument from both "

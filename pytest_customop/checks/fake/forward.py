@@ -36,8 +36,8 @@ CHECK = Check(
         "it differs from the real kernel."
     ),
     cannot_see=(
-        "Inputs beyond the samples and their variants: a fake kernel that is right for "
-        "contiguous inputs only needs `layouts=`."
+        "Inputs beyond the samples and their variants. To find a fake kernel that is right "
+        "only for contiguous inputs, add `layouts=`."
     ),
     cost="calls",
 )

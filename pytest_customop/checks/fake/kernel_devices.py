@@ -1,7 +1,7 @@
-"""Watch a kernel in Python: which outputs are on the device of its inputs because it puts them there.
+"""Watch a Python kernel to find the outputs that follow the device of its inputs.
 
-On a machine with a CPU only, an output on the device of the inputs and one that is always on the CPU look
-alike. So the calls of torch are followed from the inputs to the outputs.
+On a machine with only a CPU, such an output looks like one that is always on the CPU. So the device is
+followed through the kernel's calls of torch, from the inputs to the outputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...compat.ops import OpOverload, OpOverloadPacket
 # Calls that move to the CPU, or read the memory of a tensor that is on the CPU.
 _TO_CPU = ("cpu", "numpy", "__array__")
 _MOVING = ("cpu", "to", "type_as")
-# Calls that take tensors of the CPU beside those of another device.
+# Calls that accept CPU tensors beside tensors of another device.
 _MIXING = ("__getitem__", "__setitem__", "index_put", "index_put_", "copy_", "to", "type_as")
 
 
@@ -29,8 +29,8 @@ class KernelDevices:
     """Where a kernel puts its outputs.
 
     Args:
-        following: the outputs that are on the device of the inputs wherever these are.
-        portable: False if the kernel takes a step that works on the CPU only.
+        following: the outputs that are on the device of the inputs, whichever that is.
+        portable: False if the kernel takes a step that works only on the CPU.
     """
 
     following: frozenset[str]
@@ -38,7 +38,7 @@ class KernelDevices:
 
 
 def watch_kernel(kernel: Any, arguments: Arguments) -> KernelDevices | None:
-    """Run a kernel in Python on its arguments, and follow the device of its inputs.
+    """Run a Python kernel on its arguments, and follow the device of its inputs.
 
     Args:
         kernel: the author's function.
@@ -51,14 +51,14 @@ def watch_kernel(kernel: Any, arguments: Arguments) -> KernelDevices | None:
     try:
         with torch.no_grad(), watch:
             result = kernel(*arguments.args, **arguments.kwargs)
-    except Exception:  # it needs what torch does around a kernel
+    except Exception:  # the kernel depends on what torch does around it
         return None
     following = {name for name, leaf in output_leaves(result) if watch.follows(leaf)}
     return KernelDevices(frozenset(following), watch.portable)
 
 
 class _Watch(TorchFunctionMode):
-    """Follows tensors, and devices that were read from tensors, through the calls of torch inside."""
+    """Follows tensors, and devices that were read from tensors, through calls of torch."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _Watch(TorchFunctionMode):
                 self._note(leaf, True)
 
     def follows(self, value: Any) -> bool:
-        """Whether a tensor or a device is known to be that of the inputs."""
+        """Whether a tensor is known to be on the inputs' device, or a device to be that device."""
         return self._known.get(id(value), False)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -87,13 +87,13 @@ class _Watch(TorchFunctionMode):
         else:
             follows = following and self._keeps_device(func, name, leaves, tensors)
         if name in _MOVING and any(result is tensor for tensor in tensors):
-            result = result.detach()  # it was there already; another object, on another path
+            result = result.detach()  # nothing moved; a new object can have its own entry
         for leaf in _leaves(result):
             self._note(leaf, follows)
         return result
 
     def _is_bound_to_cpu(self, name: str, tensors: list[torch.Tensor]) -> bool:
-        """Whether a call with a tensor of the inputs' device works only where that is the CPU."""
+        """Whether a call with a tensor on the inputs' device works only if that is the CPU."""
         if name in _TO_CPU[1:]:
             return self.follows(tensors[0])
         mixed = any(tensor.dim() and not self.follows(tensor) for tensor in tensors)
@@ -102,12 +102,12 @@ class _Watch(TorchFunctionMode):
     def _keeps_device(
         self, func: Any, name: str, leaves: list[Any], tensors: list[torch.Tensor]
     ) -> bool:
-        """Whether a call with a tensor of the inputs' device, and no device, returns such tensors."""
+        """Whether a call with a tensor on the inputs' device, but no device argument, stays on it."""
         if name in _TO_CPU or any(isinstance(leaf, str) and _is_device(leaf) for leaf in leaves):
             return False
         is_op = isinstance(func, (OpOverload, OpOverloadPacket))
         if is_op and not str(func).startswith(("aten.", "prims.")):
-            return False  # an author's op puts its outputs where it likes
+            return False  # an author's op may put its outputs anywhere
         if name in _MIXING:
             return self.follows(tensors[-1 if name in ("to", "type_as") else 0])
         return True

@@ -308,7 +308,7 @@ def _span(tensor: torch.Tensor) -> tuple[int | None, int, int]:
 
 
 def _overlapping(spans: Sequence[tuple[int | None, int, int]]) -> Iterator[tuple[int, int]]:
-    """The positions of each two spans of one storage or memory; an op may have thousands of outputs."""
+    """The positions of each pair of spans in one storage or memory; fast for thousands of outputs."""
     of_storage: dict[int | None, list[int]] = {}
     for at, (identity, _, _) in enumerate(spans):
         of_storage.setdefault(identity, []).append(at)

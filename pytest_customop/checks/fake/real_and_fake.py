@@ -1,4 +1,4 @@
-"""A case run for real and on fake tensors of plain sizes, and where the two disagree."""
+"""Run a case on real tensors and on fake tensors of plain sizes, and find where the two disagree."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Disagreement:
 
     Args:
         key: which output and which field; independent of the sizes.
-        code, text, evidence, note: for the finding.
+        code, text, evidence, note: as in the finding.
     """
 
     key: tuple[str, str]

@@ -1,4 +1,4 @@
-"""Which sizes of a case to change together."""
+"""Choose the sizes of a case to change together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .specialization import Pin
 
 
 def groups_of_pin(case: Case, pin: Pin) -> list[tuple[Place, ...]]:
-    """The sizes to change together: all equal ones, then the constants only, then each alone."""
+    """The sizes to change together: all that equal a constant, then the constants only, then each alone."""
     movable = changeable(case)
     pinned = [place for place in movable if place in pin.places]
     groups: list[tuple[Place, ...]] = []
@@ -20,10 +20,10 @@ def groups_of_pin(case: Case, pin: Pin) -> list[tuple[Place, ...]]:
 
 
 def dims_of_squares(case: Case) -> list[tuple[Place, ...]]:
-    """For each size that several dims have, the places of each such dim.
+    """For each size that several dims share, the places of each such dim.
 
-    Only if nothing else can be tied to the size: every tensor with this size has it at the same dims,
-    and no int argument equals it.
+    Sizes to which something else may be tied are left out: every tensor with the size must have it at
+    the same dims, and no int argument may equal it.
     """
     groups = []
     for size in sorted({place.size for place in changeable(case)} - whole_numbers(case)):

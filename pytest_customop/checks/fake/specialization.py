@@ -22,7 +22,7 @@ _FAKE_KERNEL = "the fake kernel"
 _BACKWARD = "the backward"
 _SETUP = "what is saved for the backward"
 _TO_INT = re.compile(r"\bint\(")
-# A line that makes a plain number of a size, and does not branch on it.
+# A line that converts a size to a plain number, and does not branch on it.
 _CONVERSION = re.compile(r"^(?!.*(==|\b(if|while|assert)\b)).*\b(int|math\.\w+)\(")
 
 
@@ -44,10 +44,10 @@ class Pin:
 
     @property
     def is_of_backward(self) -> bool:
-        """Whether the formula did it, and the fake kernel did not.
+        """Whether the autograd formula made the constant, and not the fake kernel.
 
-        Where a size is saved as `int(...)`, that is a mistake like one in the fake kernel: the size itself
-        could be saved. `1 / math.sqrt(size)` is computed once and for all.
+        Saving a size as `int(...)` counts like a mistake in the fake kernel, because the size itself could
+        be saved. `1 / math.sqrt(size)` does not: it is meant to be computed once.
         """
         saved_as_int = self.line is not None and bool(_TO_INT.search(self.line))
         return self.culprit == _BACKWARD or (self.culprit == _SETUP and not saved_as_int)
@@ -61,7 +61,7 @@ class Pin:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A call on symbolic sizes, and what it assumed about these.
+    """A call on symbolic sizes, and the assumptions that it made about them.
 
     Args:
         fake: the call.
@@ -74,7 +74,7 @@ class Traced:
     backward_error: Exception | None = None
 
     def bindings(self, case: Case) -> dict[Any, int] | None:
-        """The sizes of a case, by symbol; None if the case does not fulfill what the trace assumed."""
+        """The sizes of a case, by symbol; None if the case violates an assumption of the trace."""
         bindings = self.fake.bindings(case.eager.arguments)
         if bindings is None or not all(
             substitute(relation, bindings) is True for relation, _ in guards(self.fake.mode)
@@ -107,7 +107,7 @@ def trace(case: Case, *, backward: bool) -> Traced:
 
 
 def _told_apart(case: Case, pins: list[Pin]) -> list[Pin]:
-    """The constants of a call with gradients; those that it has not without them are of the formula."""
+    """Attribute to the formula the constants that the call makes only when it runs with gradients."""
     if not pins or not case.requires_grad:
         return pins
     with torch.no_grad():
@@ -119,10 +119,10 @@ def _told_apart(case: Case, pins: list[Pin]) -> list[Pin]:
 
 
 def only_next_to_one(case: Case, changed: Case, places: Collection[tuple[str, int]]) -> bool:
-    """Whether sizes are constants at a case because a size of an output is 0 or 1 there.
+    """Whether sizes are constants in a case only because an output has a size of 0 or 1 there.
 
-    Torch makes such a size a constant, and then those that it is computed from: the rest of a row of 4
-    after 3 elements. At other sizes, where the output has more, they stay symbolic.
+    Torch makes such a size a constant, and with it the sizes that it is computed from: a size 4, where an
+    output has 4 - 3 elements. At other sizes, where the output is larger, they stay symbolic.
 
     Args:
         changed: the case at other sizes.
@@ -138,17 +138,17 @@ def only_next_to_one(case: Case, changed: Case, places: Collection[tuple[str, in
 
 
 def _differs_below_two(case: Case, changed: Case) -> bool:
-    """Whether a size of an output is 0 in one of the cases and 1 in the other: constants at both."""
+    """Whether an output size is 0 in one of the cases and 1 in the other: a constant in both."""
     return any({*sizes} == {0, 1} for sizes in _output_sizes(case, changed))
 
 
 def _grows_from_one(case: Case, changed: Case) -> bool:
-    """Whether a size of an output is 0 or 1 in the one case, and larger in the other."""
+    """Whether an output size is 0 or 1 in one of the cases, and larger in the other."""
     return any((small < 2) != (large < 2) for small, large in _output_sizes(case, changed))
 
 
 def _output_sizes(case: Case, changed: Case) -> Iterator[tuple[int, int]]:
-    """Each size of each output, in both cases."""
+    """Each output size, as a pair: in the first case and in the other."""
     first, second = (
         {name: output.shape for name, output in item.eager.outputs if isinstance(output, Tensor)}
         for item in (case, changed)
@@ -197,7 +197,10 @@ def _pins(case: Case, fake: FakeRun, culprit: str) -> list[Pin]:
 
 
 def _line(symbols: set[Any], assumed: list[tuple[Any, str | None]]) -> str | None:
-    """The line that made these symbols constants: the first that compared them with a number, or alone."""
+    """The line that made these symbols constants: the first that compared only them with a number.
+
+    If there is none: the first line with any relation of only these symbols.
+    """
     alone = [(relation, line) for relation, line in assumed if relation.free_symbols <= symbols]
     alone.sort(key=lambda pair: not _is_equation_with_number(pair[0]))
     return alone[0][1] if alone else None
@@ -209,10 +212,11 @@ def _is_equation_with_number(relation: Any) -> bool:
 
 
 def _pinning(relation: Any, values: Mapping[Any, int], line: str | None) -> bool:
-    """Whether a relation fixes its symbols: an equation with a number that no nearby value fulfills.
+    """Whether a relation fixes its symbols: an equation with a number that other values do not fulfill.
 
-    Divisibility does not, nor a comparison of sizes with each other, nor `n // 8 == 1`. A conversion,
-    `int(n / 8)`, leaves an equation that values next to it fulfill too: those further away count.
+    Divisibility does not fix them, nor does a comparison of sizes with each other, nor `n // 8 == 1`.
+    A conversion, `int(n / 8)`, leaves an equation that nearby values fulfill too, so only doubled values
+    are tried.
     """
     symbols = relation.free_symbols
     if (
@@ -231,7 +235,7 @@ def _pinning(relation: Any, values: Mapping[Any, int], line: str | None) -> bool
 
 
 def _changed_values(values: Mapping[Any, int], *, nearby: bool) -> Iterator[dict[Any, int]]:
-    """Other values: twice as large and, nearby, one step further, together and one at a time."""
+    """Other values: doubled and, if `nearby`, one less and one more, together and one at a time."""
     yield {symbol: 2 * value for symbol, value in values.items()}
     for step in (-1, 1) if nearby else ():
         yield {symbol: value + step for symbol, value in values.items()}

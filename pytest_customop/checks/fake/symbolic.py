@@ -53,7 +53,7 @@ def check_symbolic(case: Case) -> None:
     undecided = [pin for pin in traced.pins if not is_decided(pair, traced, pin, known)]
     note = ""
     if undecided:
-        note = f"; {undecided[0]} became a constant, and whether it must is not known"
+        note = f"; {undecided[0]} became a constant, and it is not known whether it must be one"
     if output_leaves(case.eager.result) != [("output", None)]:
         _compare_second(pair, traced, known, note)
         _compare_untied(pair, known)
@@ -112,9 +112,9 @@ def _compare_traced(
 
     Args:
         traced: the call on symbolic sizes.
-        case: whose sizes and real results are taken.
-        known: the keys of disagreements that were there at plain sizes.
-        code: of the finding; None: by the disagreement.
+        case: gives the sizes and the real results.
+        known: the keys of disagreements that exist at plain sizes.
+        code: the finding's code; None: the disagreement's own.
     """
     bindings = traced.bindings(case)
     if bindings is None:
@@ -193,7 +193,7 @@ FINDINGS = {
             "from its inputs."
         ),
         why="It is right at this size and wrong at every other: a batch of another size breaks.",
-        fix="Compute the size from the inputs' shapes: x.shape[0], not the number it has today.",
+        fix="Compute the size from the inputs' shapes: x.shape[0], not a literal number.",
         before="""
 @embed.register_fake
 def _(x, table):
@@ -214,12 +214,13 @@ def _(x, table):
             "rejects a dynamic dimension."
         ),
         why=(
-            "Models whose batch or sequence length varies compile again and again, until "
+            "Models whose batch size or sequence length varies compile again and again, until "
             "dynamo's recompile limit is reached and the rest runs uncompiled."
         ),
         fix=(
             "Leave sizes symbolic in the fake kernel: no int(x.shape[i]), no comparison with "
-            "the example's size, no torch.Size -> list of numbers; use the SymInt as it is."
+            "the example's size, no conversion of torch.Size to plain numbers; use the SymInt "
+            "as it is."
         ),
         before="""
 @pad.register_fake
@@ -236,9 +237,9 @@ def _(x, by):
     "fake-not-symbolic": Explanation(
         meaning="The fake kernel works on plain sizes and raises on symbolic ones.",
         why=(
-            "torch.compile makes sizes symbolic as soon as it sees a second one, and "
-            "torch.export for every dynamic dimension: both then fail inside the fake "
-            "kernel."
+            "torch.compile makes a size symbolic as soon as it sees a second value, and "
+            "torch.export makes every dynamic dimension symbolic. Both then fail inside the "
+            "fake kernel."
         ),
         fix=(
             "Write the fake kernel with operations that SymInt has: arithmetic, comparison, "
@@ -269,13 +270,13 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "With symbolic sizes: a fake kernel that raises, returns a hard-coded size, or turns "
-        "a size into a constant. A constant is a suspicion; it is a finding only if the real "
-        "op works at another size."
+        "a size into a constant. A constant is a finding only if the real op also works at "
+        "another size."
     ),
     cannot_see=(
-        "Sizes 0 and 1, which are constants to a compiler, and those that a backward loops over. "
-        "Whole numbers that count or order something keep their size. If no size is left that can "
-        "change, the second half is not judged: a skip, `no-second-size`."
+        "Sizes 0 and 1, which are constants to a compiler, and sizes that a backward loops over. "
+        "A tensor of integers that count or order something keeps its size. If no size can change, "
+        "the comparison at other sizes is skipped: `no-second-size`."
     ),
     cost="many calls",
 )

@@ -1,4 +1,4 @@
-"""`gradcheck.backward`: the gradients are those of finite differences."""
+"""`gradcheck.backward`: the gradients equal finite differences."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .finite_differences.vectors import BackwardError
 from .finite_differences.verdict import verify_gradients
 from .float64 import Float64Op, no_float64, options_of, with_script
 
-# Of these kinds, variants of small tensors alone (layout), or of some thousand elements. What stays open on
-# them is no news.
+# Variants of these kinds run only if they are small (layout) or have up to some thousand elements (the
+# rest). If one stays undecided, it does not count as unjudged.
 _CHEAP_KINDS = ("layout", "values", "gradients", "alias")
 _OTHER_VALUES = ("magnitudes", "values")  # kinds that can make an op ill-conditioned
 _FIRST = FindingCodes(
@@ -55,7 +55,7 @@ def check_backward(case: Case) -> None:
     except CheckFailed as failure:
         if case.aspect in _OTHER_VALUES and is_ill_conditioned(case):
             reason = (
-                "roundings of the inputs change the gradients here: they have no digits to compare"
+                "roundings of the inputs change the gradients here: no digits are left to compare"
             )
             raise skip("ill-conditioned", reason, unjudged=False) from None
         raise with_script(failure, case, "gradcheck") from None
@@ -65,7 +65,7 @@ def _verify(case: Case, op: Float64Op, options: GradOptions) -> None:
     function = op.function()
     is_affordable = is_small if case.aspect == "layout" else is_cheap
     if case.aspect in _CHEAP_KINDS and not is_affordable(function):
-        raise skip("costly", "only small tensors are tried so", unjudged=False)
+        raise skip("costly", "this variant runs on small tensors only", unjudged=False)
     verify_gradients(
         function,
         options,
@@ -77,9 +77,10 @@ def _verify(case: Case, op: Float64Op, options: GradOptions) -> None:
 
 
 def _codes_at_a_limit(case: Case) -> tuple[str, ...]:
-    """What is no finding on a variant whose elements may be at a limit: that of another argument.
+    """The codes that are no finding, because a variant may put elements exactly at a limit.
 
-    Where all are 0, the limit may be 0 in the sample too, and elements at it get no gradient.
+    The limit may be another argument that the variant changes. In `zeros` it may be a 0 of the sample:
+    elements at a limit get no gradient.
     """
     if case.variant is not None and case.aspect not in (*KINDS, "dims"):
         return _FIRST.mismatch, _FIRST.missing
@@ -139,9 +140,7 @@ def _backward_raises(case: Case, error: BaseException) -> CheckFailed | CheckSki
 
 FINDINGS = {
     "gradient-mismatch": Explanation(
-        meaning=(
-            "The gradients of the autograd formula are not the ones that finite differences give."
-        ),
+        meaning="The autograd formula gives other gradients than finite differences.",
         why="Training follows a wrong direction, without an error.",
         fix=(
             "Derive the formula again for the input named; check that gradients are returned "
@@ -163,17 +162,17 @@ def backward(ctx, grad):
     ),
     AT_TIES: Explanation(
         meaning=(
-            "Where elements of an input are equal, the gradient is none that the op has: not even along a "
-            "direction that keeps them equal does it give the slope of the op."
+            "Where elements of an input are equal, the gradient is not valid: it does not give the op's "
+            "slope even along a direction that keeps them equal, where every valid choice does."
         ),
         why=(
-            "Equal numbers are frequent in half precision, after a relu, and in padding. Where each of n "
-            "equal maxima gets the gradient of the one, it is n times too large."
+            "Equal numbers are frequent in half precision, after a relu, and in padding. If each of n "
+            "equal maxima gets the whole gradient, the sum is n times too large."
         ),
         fix=(
-            "Give the gradient to one of the equal elements, by the index that the forward has found, or "
-            "divide it among them. If all are to get it on purpose, say so in a comment of the backward: "
-            "every maximum gets the gradient."
+            "Give the gradient to one of the equal elements, by the index that the forward found, or "
+            "divide it among them. If all get it on purpose, write a comment in the backward: every "
+            "maximum gets the gradient."
         ),
         before="""
 def backward(ctx, grad):
@@ -193,7 +192,7 @@ def backward(ctx, grad):
         meaning="A gradient is NaN where all inputs and all outputs are finite.",
         why=(
             "One such element makes every weight NaN at the next step of the optimizer, and the training "
-            "run is lost. Zeros, equal values and a row of padding are enough."
+            "run is lost. Zeros, equal values or a row of padding can cause it."
         ),
         fix=(
             "Look for 0 / 0, inf - inf and 0 * inf in the backward: divide by what the forward divides by "
@@ -221,7 +220,7 @@ def backward(ctx, grad):
         ),
         fix=(
             "Return the gradient of that input from the backward; None is for inputs that "
-            "need none. For an input that is not meant to have one, write tensor(..., "
+            "need no gradient. Describe such an input with tensor(..., "
             "requires_grad=False)."
         ),
         before="""
@@ -238,13 +237,13 @@ def backward(ctx, grad):
     ),
     "gradient-of-a-step-function": Explanation(
         meaning=(
-            "Finite differences are zero and the formula's gradient is not: at this step "
-            "size the op is constant, as an op that rounds to a grid is. Or its outputs jump, and the "
-            "formula gives their slope over many jumps, as where the grid depends on the input."
+            "Finite differences are zero but the formula's gradient is not: at this step "
+            "size the op is constant, like an op that rounds to a grid. Or its outputs jump, and the "
+            "formula gives their slope over many jumps, for instance if the grid depends on the input."
         ),
         why=(
             "Either the gradient is an estimate on purpose (straight-through), or the op "
-            "loses the precision that its gradient claims; only its author can tell."
+            "loses the precision that its gradient claims. Only its author knows."
         ),
         fix=(
             "If the op rounds (8-bit images, quantization), compare on its grid: "
@@ -285,17 +284,16 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Gradients that differ from finite differences. Large inputs are judged on a small "
-        "function along random directions, so that a 3x512x512 image takes seconds. The "
-        "inputs of a narrower case are cast to float64."
+        "Gradients that differ from finite differences. Large inputs are compared along "
+        "random directions, so that a 3x512x512 image takes seconds. Inputs of a narrower "
+        "dtype are cast to float64."
     ),
     cannot_see=(
-        "A small error in one element of many, where the input is large. Variants of layouts run on "
-        "small tensors alone, those of values, gradients and one tensor given twice on up to some "
-        "thousand elements. An op that rejects "
-        "float64 is a skip, `no-float64`; one that computes in float32 inside, "
-        "`float32-internal`. A kink is not a wrong gradient: `not-smooth`. Other values "
-        "at which roundings of the inputs change the gradients show nothing: `ill-conditioned`."
+        "A small error in one element of many, if the input is large. Variants of layouts run on "
+        "small tensors only; variants of values, gradients and one tensor passed twice run on up to "
+        "some thousand elements. Skips: an op that rejects float64 (`no-float64`), an op that "
+        "computes in float32 inside (`float32-internal`), a kink (`not-smooth`), and variants whose "
+        "gradients change with roundings of the inputs (`ill-conditioned`)."
     ),
     cost="many calls",
 )

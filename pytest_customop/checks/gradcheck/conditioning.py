@@ -1,4 +1,4 @@
-"""Whether the gradients of an op say anything at a point: roundings of the inputs must not change them."""
+"""Whether gradients can be compared at a point: roundings of the inputs must not change them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MOVES = 3
 def is_ill_conditioned(case: Case) -> bool:
     """Whether inputs moved by some roundings of float64 change a gradient by more than a thousandth.
 
-    Neither finite differences nor a right formula give digits there, as of the inverse of a matrix that is
-    nearly singular.
+    There neither finite differences nor a correct formula give reliable digits: the inverse of a nearly
+    singular matrix is an example.
     """
     wide = case.widened()
     base = _gradients(wide, wide.inputs())
@@ -30,7 +30,7 @@ def is_ill_conditioned(case: Case) -> bool:
 
 
 def _gradients(case: Case, arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
-    """(name, gradient) of each argument of a call; none where it or its backward raises."""
+    """(name, gradient) of each argument of a call; empty if the call or its backward raises."""
     run = case.run(arguments)
     grads = None if run.error is not None else gradients_of(case, run, case.grad_outputs)
     return [(name, readable(grad)) for name, grad in grads or ()]

@@ -1,4 +1,4 @@
-"""`gradcheck.double`: the second-order gradients are those of finite differences."""
+"""`gradcheck.double`: the second-order gradients equal finite differences."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _second_order(op: Float64Op, seed: int, options: GradOptions) -> VectorFunct
     """The first-order gradients as a function of the inputs and the grad_outputs.
 
     Raises:
-        CheckSkipped: if they cannot be differentiated again, or the dtype of an output, which its
-            grad_output has too, leaves nothing of a step.
+        CheckSkipped: if they cannot be differentiated again, or if a step is lost in the dtype of an
+            output, which its grad_output shares.
     """
     names = {output.name for output in op.function().outputs}
     inputs = [(name, tensor.detach().requires_grad_()) for name, tensor in op.inputs]
@@ -104,7 +104,7 @@ def _gradients(inputs: Named, outputs: Named, grad_outputs: list[Tensor], **opti
 
 
 def _skip_without_second_order(inputs: Named, outputs: Named, grad_outputs: Named) -> None:
-    """Skip if the gradients are not connected to grad_output, in which they are linear."""
+    """Skip if the gradients are not connected to grad_output, on which they depend linearly."""
     weights = [tensor for _, tensor in grad_outputs]
     try:
         _gradients(inputs, outputs, weights, retain_graph=True)
@@ -145,15 +145,12 @@ def _no_second_order(why: str) -> CheckSkipped:
 
 FINDINGS = {
     "second-order-gradient-mismatch": Explanation(
-        meaning=(
-            "Gradients of gradients are not the ones that finite differences of the "
-            "first-order ones give."
-        ),
+        meaning="Second-order gradients differ from finite differences of the first-order ones.",
         why="Gradient penalties, Hessians and meta-learning compute with wrong numbers.",
         fix=(
-            "Differentiate the backward again: every tensor that it uses must be an input or "
-            "an output saved with ctx.save_for_backward, and every op it calls needs a "
-            "correct formula of its own. If no second order is meant, reject it: "
+            "Make the backward differentiable: every tensor that it uses must be an input or "
+            "an output saved with ctx.save_for_backward, and every op that it calls needs its "
+            "own correct formula. If second order is not meant to work, reject it: "
             "@torch.autograd.function.once_differentiable."
         ),
         before="""

@@ -70,11 +70,12 @@ class Float64Op:
         for name, tensor in self._template.tensors():
             if not is_plain(tensor):
                 raise skip(
-                    "checker-limit", f"`{name}` is not a dense tensor; finite differences are"
+                    "checker-limit",
+                    f"finite differences need dense tensors, and `{name}` is not one",
                 )
 
     def constants(self) -> set[str]:
-        """The inputs without a gradient for which neither the mark, the sample nor a docstring asks."""
+        """The inputs without a gradient, unless the mark, the sample or a docstring requires one."""
         if not self.case.placement.guesses_gradients:
             return set()
         try:
@@ -89,7 +90,7 @@ class Float64Op:
         }
 
     def hold(self, names: Collection[str]) -> None:
-        """Take inputs for constants from now on."""
+        """Treat inputs as constants from now on."""
         self.inputs = [(name, tensor) for name, tensor in self.inputs if name not in names]
 
     def function(self) -> VectorFunction:
@@ -119,7 +120,9 @@ class Float64Op:
             raise CallError(error) from error
         for name, tensor in run.outputs:
             if not is_plain(tensor):
-                raise skip("checker-limit", f"{name} is not a dense tensor; finite differences are")
+                raise skip(
+                    "checker-limit", f"finite differences need dense tensors, and {name} is not one"
+                )
         return run.outputs
 
 
@@ -127,7 +130,7 @@ def no_float64(why: str) -> CheckSkipped:
     """The skip for an op that does not work in float64."""
     return skip(
         "no-float64",
-        first_line(f"finite differences need float64, and there {why}")
+        first_line(f"finite differences need float64, but there {why}")
         + '. Give the op a float64 kernel, or leave the check out: gradcheck="float32 only".',
     )
 

@@ -69,10 +69,10 @@ def gradcheck_script(call: str, options: GradOptions, elements: int, *, ties: bo
     """Lines that call `gradcheck` or `gradgradcheck`.
 
     Args:
-        call: the name of the one.
+        call: the function's name.
         options: step and tolerances.
-        elements: of the inputs. Of many the derivative along random directions is checked.
-        ties: whether these are directions that keep equal elements equal, whatever the number.
+        elements: of the inputs. If they are many, derivatives along random directions are checked.
+        ties: whether to use directions that keep equal elements equal, for any number of elements.
     """
     lines = _FUNCTION + (_PROJECTED if ties or elements > _LARGE else _WHOLE)
     lines = lines.replace("DIRECTION", _TIED if ties else _ANY)

@@ -29,19 +29,19 @@ def check_aot_dispatch_dynamic(case: Case) -> None:
 
 CHECK = Check(
     name="opcheck.test_aot_dispatch_dynamic",
-    summary="torch's own: traced with symbolic sizes, the op gives what it gave",
+    summary="torch's own: traced with symbolic sizes, the op gives the same results as in eager mode",
     run=check_aot_dispatch_dynamic,
     variants=(),
     repro=script(_NAME),
     catches=(
         "An op that fails, or gives other outputs or gradients, when AOTAutograd traces it "
-        "with dynamic sizes. With `compile.dynamic`, the success of an earlier session is taken from disk "
-        "while the op's code, what it does when it is traced, and all settings are as they were; "
+        "with dynamic sizes. If `compile.dynamic` runs too, a success stored on disk by an earlier session "
+        "counts as long as the op's code, its trace and all settings are unchanged; "
         "`TORCHINDUCTOR_FORCE_DISABLE_CACHES=1` turns that off."
     ),
     cannot_see=(
-        "What a backend makes of the traced graph: that is for `compile.*`. Outputs with a "
-        "NaN, which torch compares as unequal to themselves."
+        "Defects that appear when a backend compiles the traced graph: see `compile.*`. "
+        "Outputs with a NaN, which torch compares as unequal to themselves."
     ),
     cost="trace",
 )

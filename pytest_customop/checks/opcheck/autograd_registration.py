@@ -17,11 +17,11 @@ FINDINGS = {
     "autograd-registration": Explanation(
         meaning="Gradients come from somewhere other than an Autograd registration.",
         why=(
-            "A kernel for a device runs below autograd when it is compiled or transformed: "
-            "its gradients exist in plain eager mode, and silently nowhere else."
+            "When a device's kernel is compiled or transformed, it runs below autograd. Its "
+            "gradients exist in plain eager mode, and are silently missing everywhere else."
         ),
         fix=(
-            "Register the formula with torch.library.register_autograd; do not build it from "
+            "Register the formula with torch.library.register_autograd. Do not call a "
             "torch.autograd.Function inside a CPU or CUDA kernel."
         ),
         before="""

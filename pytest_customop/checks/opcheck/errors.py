@@ -1,4 +1,4 @@
-"""Turn what `torch.library.opcheck` raises, long texts that hide the cause, into findings and skips."""
+"""Turn exceptions of `torch.library.opcheck`, whose long texts hide the cause, into findings and skips."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TEXT, quiet
 from ..compile.opaque import opaque_ops
 from ..values.memory.storage import share_memory
 
-# torch compares storages.
+# torch compares storages: the outputs may share one and still have no element in common.
 _SHARING = re.compile(r"Outputs (\d+) and (\d+) alias unexpectedly")
 # (utility, or "" for any; pattern of torch's message; code of the finding; its message)
 _MESSAGES: tuple[tuple[str, str, str, str], ...] = (
@@ -32,25 +32,25 @@ _MESSAGES: tuple[tuple[str, str, str, str], ...] = (
         "test_schema",
         r"Argument (\w+) is not defined as mutable but was mutated",
         "undeclared-mutation",
-        "argument {0} is written to, and the schema does not say so",
+        "argument {0} is written to, and the schema does not declare it",
     ),
     (
         "test_schema",
         r"Argument (\w+) is not defined to alias output but was aliasing",
         "undeclared-alias",
-        "an output shares memory with argument {0}, and the schema does not say so",
+        "an output shares memory with argument {0}, and the schema does not declare it",
     ),
     (
         "test_schema",
         r"`?outputs\[(\d+)\] is (\w+)",
         "undeclared-alias",
-        "output {0} is the argument {1} itself, and the schema does not say so",
+        "output {0} is the argument {1} itself, and the schema does not declare it",
     ),
     (
         "test_schema",
         _SHARING.pattern,
         "outputs-share-memory",
-        "outputs {0} and {1} share memory, and the schema does not say so",
+        "outputs {0} and {1} share memory, and the schema does not declare it",
     ),
     (
         "",
@@ -124,8 +124,8 @@ _WHERE = re.compile(r"mismatched tensor metadata for output\[(\d+)\]")
 _CALLED = re.compile(r"When comparing the output of (\S+) on FakeTensor")
 _DIFFERENT = re.compile(r"(Outputs|Gradients) of the operator are different in eager-mode")
 _LIBRARY_CODE = (PACKAGE_PREFIX, str(Path(torch.__file__).parent))
-# (file, function) of torch's utilities. What is raised there without a known message is a limit of the
-# utility and not about the op.
+# (file, function) of torch's utilities. An error that is raised there without a known message is a limit
+# of the utility, not a defect of the op.
 _CHECKER_CODE = (
     ("_subclasses/schema_check_mode.py", ""),
     ("_subclasses/fake_utils.py", ""),
@@ -197,11 +197,11 @@ def _different_values(
     if _has_nan(case, gradients=what == "Gradients"):
         return skip(
             "checker-limit",
-            f"{what.lower()} contain NaN, which torch's comparison takes to differ from itself; "
-            "compile.static and compile.dynamic compare with NaN equal to NaN",
+            f"{what.lower()} contain NaN, which torch's comparison treats as unequal to itself; "
+            "compile.static and compile.dynamic treat NaN as equal to NaN",
         )
     if case.op.nondeterministic:
-        return skip("checker-limit", "torch compares the values of an op that is tagged random")
+        return skip("checker-limit", "torch compares values, and the op is tagged nondeterministic")
     if not _repeats(case, gradients=what == "Gradients"):
         return skip(
             "nondeterministic",
@@ -230,7 +230,7 @@ def _gradients_of_sums(case: Case) -> list[torch.Tensor]:
     return [gradient for gradient in grads.values() if gradient is not None]
 
 
-_CALLS = 3  # values that differ by chance may be equal in two of them
+_CALLS = 3  # random values may be equal in two calls by chance
 
 
 def _repeats(case: Case, *, gradients: bool) -> bool:
@@ -244,13 +244,13 @@ def _repeats(case: Case, *, gradients: bool) -> bool:
 
 
 def _values(case: Case, *, gradients: bool) -> list[torch.Tensor]:
-    """The outputs, and the gradients of their sum if asked for."""
+    """The outputs and, with `gradients`, the gradients of their sum."""
     outputs = [tensor for _, tensor in case.run(case.inputs()).outputs]
     return [*outputs, *_gradients_of_sums(case)] if gradients else outputs
 
 
 def _checker_limit(case: Case, name: str, root: BaseException) -> CheckSkipped | None:
-    """The skip for a failure that is the utility's own, and not the op's."""
+    """The skip for a failure that is a limit of the utility, not a defect of the op."""
     frames = traceback.extract_tb(root.__traceback__)
     last = (frames[-1].filename.replace("\\", "/"), frames[-1].name) if frames else ("", "")
     raised_by_utility = any(
@@ -259,7 +259,7 @@ def _checker_limit(case: Case, name: str, root: BaseException) -> CheckSkipped |
     if raised_by_utility:
         why = f"cannot take this op: {error_line(root)}"
         if "can't be cast to the desired output type" in str(root):
-            why = "adds all outputs up in the dtype of the first one, which is not a floating-point dtype"
+            why = "sums all outputs in the dtype of the first one, which is not a floating-point dtype"
         return skip("checker-limit", f"torch's {name} {why}")
     run = case.eager
     for place, tensor in (*run.arguments.tensors(), *run.outputs):
@@ -277,7 +277,7 @@ def _checker_limit(case: Case, name: str, root: BaseException) -> CheckSkipped |
     again = case.inputs()
     within_torch = all(frame.filename.startswith(_LIBRARY_CODE) for frame in frames)
     if within_torch and _passes(name, case.op.overload, again.args, again.kwargs):
-        reason = "failed and then, with the same arguments, did not"
+        reason = "failed, and then passed with the same arguments"
         return skip("checker-limit", f"torch's {name} {reason}: {error_line(root)}")
     return None
 
@@ -297,7 +297,7 @@ def _passes(name: str, overload: Any, args: Any, kwargs: Any) -> bool:
     try:
         with quiet():
             torch.library.opcheck(overload, args, dict(kwargs), test_utils=(name,))
-    except Exception as error:  # torch's checkers raise many types, and hand on what the op raises
+    except Exception as error:  # torch's checkers raise many types, and pass on the op's errors
         reraise_bug(error)
         return False
     return True

@@ -7,8 +7,8 @@ from ...findings import Explanation, doc_links
 FINDINGS = {
     "untagged-returned-argument": Explanation(
         meaning=(
-            "The op returns an argument that it writes to, as its schema declares, and has "
-            "no tag for that kind of op."
+            "The op returns an argument that it writes to, as its schema declares, but has no "
+            "tag for that kind of op."
         ),
         why=(
             "torch.compile rewrites mutations into pure functions, and rejects a returned "
@@ -16,8 +16,8 @@ FINDINGS = {
         ),
         fix=(
             "Give the op tags=(torch.Tag.inplace,) if it changes and returns its first "
-            "argument, tags=(torch.Tag.out,) if it fills and returns keyword-only out "
-            "arguments (torch 2.13 and later have these tags); or let it return nothing."
+            "argument, or tags=(torch.Tag.out,) if it fills and returns keyword-only out "
+            "arguments (torch 2.13 and later have these tags). Or let it return nothing."
         ),
         before="""
 lib.define("add_one_(Tensor(a!) x) -> Tensor(a!)")
@@ -29,7 +29,7 @@ lib.define("add_one_(Tensor(a!) x) -> Tensor(a!)", tags=(torch.Tag.inplace,))
     ),
     "opcheck-failure": Explanation(
         meaning="A torch.library.opcheck utility failed; its message is given unchanged.",
-        why="According to torch the op breaks a rule that torch's subsystems rely on.",
+        why="According to torch, the op breaks a rule that torch's subsystems rely on.",
         fix="Read torch's message.",
         docs=(doc_links.OPCHECK,),
     ),

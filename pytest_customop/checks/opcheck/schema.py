@@ -23,8 +23,8 @@ CHECK = Check(
         "without a declaration in the schema."
     ),
     cannot_see=(
-        "Mutations smaller than its tolerance, elements of a returned list that share "
-        "memory, and aliasing in a layout other than the sample's."
+        "Mutations smaller than the utility's tolerance, elements of a returned list that "
+        "share memory, and aliasing in a layout other than the sample's."
     ),
     cost="calls",
 )

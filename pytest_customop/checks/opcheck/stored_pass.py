@@ -1,15 +1,16 @@
-"""Remember on disk that torch's `test_aot_dispatch_dynamic` has passed, while all that decides it stays.
+"""Remember passes of `test_aot_dispatch_dynamic` on disk, until something that decides them changes.
 
-The utility traces the op with symbolic sizes, and compares what the traced graph gives with eager mode:
+The utility traces the op with symbolic sizes, and compares the traced graph with eager mode. Its result
+depends on:
 
-- What is traced is decided by versions and settings, and by what Python code does for the op on fake
-  tensors. The key holds the code, the calls that it makes now, and all of the case but values.
-- What kernels give in a graph now, `compile.dynamic` compares with eager mode, in a function that several
-  cases share. The case has to agree there in this session; the group runs if it has not.
-- Left are values that are NaN, and gradients that are one number in memory, which eager mode gets from the
-  utility, and the graph does not. These are compared here.
+- The trace, which follows from versions, settings, and the Python code that runs for the op on fake
+  tensors. The key holds this code, the calls that it makes now, and everything of the case but values.
+- The results of kernels in a graph. `compile.dynamic` compares these with eager mode, in a function that
+  several cases share. The case has to agree there in this session; the group runs if it has not yet.
+- Values that are NaN, and gradients that are one number in memory, which the utility passes to eager mode
+  but not to the graph. These are compared here.
 
-Only success is stored. Whatever is not as usual has the utility run.
+Only success is stored. In any unusual situation, the utility runs.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ from ..compile.harness import OP_ONLY, OpHarness
 def key_of(case: Case) -> str | None:
     """The name under which a success is stored; None if the utility has to run.
 
-    Call it, as the functions below, in a `compiler_session`.
+    Call it, and then `passes`, in a `compiler_session`.
     """
     if not functions_are_stored() or not is_grouped(case):
         return None
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     if crash_risk(case.op, case.placement.device) is not None or not _are_cloned(tensors):
-        return None  # compiled code may have changed unseen
+        return None  # native code may have changed unnoticed
     trace = symbolic_trace(case)
     if trace is None:
         return None
-    ops = trace.ops | {case.op.overload}  # which is not among them if it is made of others
+    ops = trace.ops | {case.op.overload}  # a composite op is not in its own trace
     sources = _sources(ops)
     if sources is None:
         return None
     digests = [trace.digest]
-    if sources.asks_for_compiler:  # under the utility it is not told that it is compiled
+    if sources.asks_for_compiler:  # the utility does not set the compiling flag
         eager_trace = trace_of(OpHarness(case, OP_ONLY), case, symbolic=True, compiling=False)
         if eager_trace is None:
             return None
@@ -71,13 +72,13 @@ def key_of(case: Case) -> str | None:
 
 
 def passes(key: str, case: Case) -> bool:
-    """Whether the utility has passed for this key, and the op gives now what it has to give then."""
+    """Whether the utility has passed for this key, and the op still gives the right results."""
     return _path(key).exists() and agrees_in_group(case) and _takes_expanded_gradients(case)
 
 
 def store(key: str) -> None:
     """Remember that the utility has passed."""
-    with contextlib.suppress(OSError):  # as on a full disk: it runs again then
+    with contextlib.suppress(OSError):  # e.g. a full disk: the utility runs again next time
         _path(key).parent.mkdir(parents=True, exist_ok=True)
         _path(key).touch()
 
@@ -87,7 +88,7 @@ def _path(key: str) -> Path:
 
 
 def _sources(ops: frozenset[OpOverload]) -> Sources | None:
-    """The code of everything that Python does for these ops; None if there is other code."""
+    """The Python code that runs for these ops; None if other code runs too."""
     files: set[str] = set()
     for op in ops:
         op_files = defining_files(op)
@@ -98,7 +99,7 @@ def _sources(ops: frozenset[OpOverload]) -> Sources | None:
 
 
 def _are_cloned(tensors: list[torch.Tensor]) -> bool:
-    """Whether clones, on which the utility calls the op, are laid out in memory as the tensors are."""
+    """Whether clones, on which the utility calls the op, have the same memory layout as the tensors."""
     homes = {storage_id(tensor) for tensor in tensors}
     return len(homes) == len(tensors) and all(map(_is_cloned, tensors))
 
@@ -110,20 +111,20 @@ def _is_cloned(tensor: torch.Tensor) -> bool:
 
 
 def _takes_expanded_gradients(case: Case) -> bool:
-    """Whether eager mode repeats itself, with gradients that are one number in memory too.
+    """Whether eager mode repeats its results, also with gradients that are one number in memory.
 
-    It is compared as torch compares it, with NaN unequal to NaN.
+    NaN is unequal to NaN, as in torch's comparison.
     """
     try:
         torch.testing.assert_close(_call(case, expanded=True), _call(case, expanded=False))
-    except Exception as error:  # of every kind: the utility shows what it is worth
+    except Exception as error:  # of any kind: the utility runs and reports it
         reraise_bug(error)
         return False
     return True
 
 
 def _call(case: Case, *, expanded: bool) -> list[Any]:
-    """The outputs of a call on clones, and the gradients of the absolute values of the outputs' sums."""
+    """The outputs of a call on clones, and the gradients of the sum of their absolute sums."""
     rng.seed(case.seed)
     arguments = case.inputs().map(torch.clone)
     leaves = [leaf for _, leaf in output_leaves(arguments.call())]

@@ -19,7 +19,7 @@ from .errors import read_failure
 # torch does not compare fake and real kernels of ops with one of these tags.
 _NOT_COMPARED = ("dynamic_output_shape", "data_dependent_output", "inplace_view")
 
-# The utilities for which setting up the compiler would take longer than some of them do.
+# Utilities that do not compile. To set up the compiler would take longer than some of them run.
 _COMPILES_NOTHING = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
@@ -38,7 +38,7 @@ def run_utility(case: Case, name: str) -> None:
             torch.library.opcheck(
                 case.op.overload, arguments.args, dict(arguments.kwargs), test_utils=(name,)
             )
-    except Exception as error:  # OpCheckError is private, and torch hands on what the op raises
+    except Exception as error:  # OpCheckError is private, and torch passes on the op's errors
         reraise_bug(error)
         raise read_failure(case, name, error) from error
     if name == "test_faketensor":
@@ -59,15 +59,15 @@ def skip_if_nothing_runs(case: Case, name: str) -> None:
         if case.requires_grad and not case.op.has_autograd:
             raise skip(
                 "checker-limit",
-                "torch differentiates every output here, and the op has no autograd formula: the "
-                "case without gradients is the one to look at",
+                "torch differentiates every output here, and the op has no autograd formula: look at "
+                "the case without gradients",
             )
         return
     if not _reaches_dispatch_modes(case):
         raise skip(
             "checker-limit",
-            f"torch looks at the ops that {case.op.name} calls above the level of kernels, and does "
-            "not see the op itself",
+            f"torch sees only the ops that {case.op.name} calls above the level of kernels, not the op "
+            "itself",
         )
 
 
@@ -75,7 +75,7 @@ _reaches: weakref.WeakKeyDictionary[Case, bool] = weakref.WeakKeyDictionary()
 
 
 def _reaches_dispatch_modes(case: Case) -> bool:
-    """Whether the op itself reaches dispatch modes, which torch's utilities are made of."""
+    """Whether the op itself reaches dispatch modes, on which torch's utilities are built."""
     if case not in _reaches:
         _reaches[case] = _is_seen(case)
     return _reaches[case]

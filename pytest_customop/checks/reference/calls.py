@@ -43,7 +43,7 @@ def reference_outputs(case: Case, arguments: Arguments, result: Any) -> Named:
     """The leaves of the reference's result, by the names of the op's outputs.
 
     Raises:
-        MarkError: if their number is another than the op's.
+        MarkError: if their number differs from the op's.
     """
     count = len(case.op.schema.returns)
     if count == 0:
@@ -92,7 +92,7 @@ def difference_from(
 
     Args:
         case: the case, with its tolerances.
-        actual, expected: the op's and the reference's.
+        actual, expected: the tensors of the op and of the reference.
         wide: returns the reference's tensor in double precision, or None.
 
     Raises:

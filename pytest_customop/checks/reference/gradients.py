@@ -1,4 +1,4 @@
-"""`reference.gradients`: the gradients are those of the reference."""
+"""`reference.gradients`: the gradients equal the reference's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_gradients(case: Case) -> None:
     """Compare the gradients for one random grad_output per output with those of the reference."""
     for name, tensor in case.eager.differentiable_outputs:
         if not is_plain(tensor):
-            raise skip("checker-limit", f"{name} is of a kind that no grad_output is drawn for")
+            raise skip("checker-limit", f"{name} is of a kind for which no grad_output is drawn")
     expected = _reference_gradients(case, case)
     try:
         actual = case.eager_gradients
@@ -72,8 +72,8 @@ def _reference_gradients(case: Case, of: Case) -> dict[str, torch.Tensor | None]
     if not common:
         raise skip(
             "reference-not-differentiable",
-            "no output of the reference requires gradients: write it with torch ops, and the "
-            "gradients are compared too",
+            "no output of the reference requires gradients: to compare gradients too, write it "
+            "with torch ops",
         )
     grads = [weights[name].to(output.dtype) for name, output in common.items()]
     try:
@@ -109,7 +109,7 @@ def _gradient_difference(
     expected: torch.Tensor | None,
     exact: list[Named | None],
 ) -> str | None:
-    """How two gradients differ, as text; None if they do not. No gradient equals zeros."""
+    """How two gradients differ, as text; None if they do not. A missing gradient counts as zeros."""
     if actual is None or expected is None:
         gradient = expected if actual is None else actual
         if gradient is None or not bool(readable(gradient).ne(0).any()):
@@ -152,7 +152,7 @@ gradients = torch.autograd.grad(outputs, given, grads, allow_unused=True)
 
 
 def _requiring_script(case: Case, name: str) -> str:
-    """Script lines that require an output to require gradients."""
+    """Script lines that assert that an output requires gradients."""
     at = [path for path, _ in case.eager.outputs].index(name)
     leaves = "torch.utils._pytree.tree_leaves(op(*args, **kwargs))"
     return (
@@ -203,7 +203,7 @@ def backward(ctx, grad):
 
 CHECK = Check(
     name="reference.gradients",
-    summary="the gradients are those of the mark's reference, and None where it has none",
+    summary="gradients equal those of the mark's reference; None equals zeros",
     run=check_gradients,
     gradients=True,
     needs_autograd=True,
@@ -213,9 +213,9 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "Gradients for one random grad_output per output that differ from those of the "
-        "reference. No gradient equals zeros; a gradient on one side only is a finding. This "
-        "is how to check a straight-through estimator: give the function whose gradient is "
-        'meant, and `gradcheck="a straight-through estimator"`.'
+        "reference. A missing gradient counts as zeros, so a nonzero gradient on one side "
+        "only is a finding. To check a straight-through estimator, give the function whose "
+        'gradient is meant as `reference=`, and `gradcheck="a straight-through estimator"`.'
     ),
     cannot_see=(
         "A mistake that reference and op share. A reference without gradients (numpy) is a "

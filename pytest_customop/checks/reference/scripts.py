@@ -29,7 +29,7 @@ def first_difference(
 
 
 def assertion(case: Case, actual: torch.Tensor, expected: torch.Tensor | None) -> str:
-    """Lines that compare `found` with the expected tensor; None: with no gradient or zeros."""
+    """Lines that compare `found` with the expected tensor; if that is None, with None or zeros."""
     if expected is None:
         return "assert found is None or not found.any()\n"
     facts = f"assert (found.shape, found.dtype) == ({tuple(expected.shape)}, {expected.dtype})\n"

@@ -1,4 +1,4 @@
-"""`reference.values`: outputs and written arguments are those of the reference."""
+"""`reference.values`: outputs and written arguments equal the reference's."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ FINDINGS = {
         ),
         why="The op computes something else than its author specified.",
         fix=(
-            "Correct the kernel. If only rounding differs, give the mark tolerances=. If the "
+            "Correct the kernel. If only rounding differs, set tolerances= in the mark. If the "
             "reference is wrong, correct the reference."
         ),
         before="""
@@ -137,7 +137,7 @@ def kernel(x):
 
 CHECK = Check(
     name="reference.values",
-    summary="outputs and mutated arguments are those of the mark's reference",
+    summary="outputs and mutated arguments equal those of the mark's reference",
     run=check_values,
     reference=True,
     variants=("layout", "shape", "long", "values", "positions", "arguments", "pairs", "alias"),
@@ -146,9 +146,9 @@ CHECK = Check(
     catches=(
         "Outputs, elements of returned lists and written arguments that differ from those of "
         "the reference by more than the tolerances of the dtype (or the mark's "
-        "`tolerances=`). NaN equals NaN. Shape and dtype count, but a reference may return "
-        "double precision. A result that is as near to the reference in double precision as "
-        "the reference itself differs by rounding only, and passes."
+        "`tolerances=`). NaN equals NaN. Shapes and dtypes must match too, but a reference may "
+        "return double precision. A result passes if it is as close to the reference computed "
+        "in double precision as the reference itself is: only rounding differs."
     ),
     cannot_see="A mistake that reference and op share.",
     cost="calls",

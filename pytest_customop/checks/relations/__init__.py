@@ -1,10 +1,11 @@
-"""Two calls of the op that must agree, where no reference says what is right.
+"""Checks that compare two calls of the op, which must agree. They need no reference.
 
-The same values in a wider dtype, whole numbers near the ends of theirs and a number added to all of them,
-positions as int32 and as int64, a dim counted from either end, an argument that all entries share and one
-that repeats it for each, gradients on and off, the same seed twice: none of this changes what a correct op
-computes, except by rounding. And what holds for few entries of a dim holds for many: parts of them together
-give what all do, in any order. Values of an op that is tagged as random are compared by `relations.seed`
-alone. A relation that an op does not have on purpose is left out by name, with a comment that says why:
-`checks=["-relations.precision"]`.
+None of these changes what a correct op computes, except by rounding: a wider dtype, also for integers near
+the ends of their dtype; a number added to all integers; positions as int32 or int64; a dim counted from
+either end; an argument that all entries share, or that is repeated for each; gradients on or off; the same
+seed twice. The relations of few entries along a dim must hold for many: parts of them together give the
+same as all, in any order.
+
+For an op tagged as random, only `relations.seed` compares values. If an op lacks a relation on purpose,
+leave the check out by name, with a comment that says why: `checks=["-relations.precision"]`.
 """

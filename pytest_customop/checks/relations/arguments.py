@@ -48,20 +48,20 @@ class _Wording:
 
 
 def check_arguments(case: Case) -> None:
-    """Call the op with arguments that are said differently."""
+    """Call the op with arguments that are written differently."""
     skip_if_no_results(case)
     skip_if_random(case)
     calls = Caller(case)
     wordings = list(_wordings(case))
     if not wordings:
-        reason = "no argument that is given can be said differently"
+        reason = "no argument that is given can be written differently"
         raise skip("nothing-to-check", reason, unjudged=False)
     expected = everything(case, calls(case.inputs()))
     judged = False
     for wording in wordings:
         judged |= _compare(calls, wording, expected)
     if not judged:
-        reason = "the op rejects the arguments said differently"
+        reason = "the op rejects the arguments written differently"
         raise skip("nothing-to-check", reason, unjudged=False)
 
 
@@ -73,7 +73,7 @@ def _may_be_said_differently(op: Op) -> bool:
 
 
 def _type_of(argument: Any) -> str:
-    """The type of the schema, without `Optional`."""
+    """The type in the schema, without `Optional`."""
     written = str(getattr(argument, "real_type", argument.type))
     if written.startswith("Optional["):
         return written.removeprefix("Optional[").removesuffix("]")
@@ -81,7 +81,7 @@ def _type_of(argument: Any) -> str:
 
 
 def _wordings(case: Case) -> Iterator[_Wording]:
-    """Arguments of the call that can be said differently."""
+    """Arguments of the call that can be written differently."""
     arguments = {argument.name: (argument, value) for argument, value in case.op.bind(case.sample)}
     tensors = [tensor for _, tensor in case.inputs().tensors()]
     floating = tensors and all(is_differentiable(tensor.dtype) for tensor in tensors)
@@ -121,10 +121,10 @@ def _counted_otherwise(case: Case, value: Any) -> list[Any]:
 
 
 def _compare(calls: Caller, wording: _Wording, expected: Leaves) -> bool:
-    """Whether the op takes the argument said differently.
+    """Whether the op takes the argument written differently.
 
     Raises:
-        CheckFailed: if it gives other values for each of these.
+        CheckFailed: if it gives other results for each value that it takes.
     """
     case = calls.case
     wrong: tuple[Any, Leaves, Disagreement] | None = None
@@ -181,8 +181,8 @@ def _script(case: Case, name: str, value: Any, result: str) -> str:
 FINDINGS = {
     "dim-from-the-end-differs": Explanation(
         meaning=(
-            "The op takes a dim counted from the other end (-1 for the last one), and gives other values "
-            "than for the same dim."
+            "The op takes a dim counted from the other end (-1 for the last one), but gives other values "
+            "for it, though it is the same dim."
         ),
         why=(
             "-1 is how most code names the last dim. Where the op neither rejects it nor understands it, "
@@ -235,14 +235,14 @@ CHECK = Check(
     cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "Other values or gradients for a dim, or a list of dims, counted from the other end; and for a "
+        "Other values or gradients for a dim, or a list of dims, counted from the other end, or for a "
         "number of the type Scalar as int and as float, where all tensors are floating-point. An op that "
-        "rejects the one or the other is left alone."
+        "rejects one of the two is left alone."
     ),
     cannot_see=(
-        "Arguments by position and by keyword, defaults given and left out, tuples for lists, 2 for 2.0 "
-        "where the schema says float: torch passes on the same for both. What the kernels make of "
-        "defaults is for `values.defaults`. Compiled code gets no dim that becomes negative."
+        "Arguments by position or by keyword, defaults given or left out, tuples or lists, 2 or 2.0 where "
+        "the schema says float: torch passes on the same for both. `values.defaults` checks what the "
+        "kernels make of defaults. Compiled code gets no dim that becomes negative."
     ),
     cost="calls",
 )

@@ -33,7 +33,7 @@ from .scripts import call_lines, position
 
 
 def check_autocast(case: Case) -> None:
-    """Compare a call under autocast with others: with the arguments given, and with defaults."""
+    """Compare a call under autocast with others, which get the given arguments or defaults."""
     device = autocast_device(case)
     if not has_autocast_rule(case.op.overload, device):
         reason = f"the op has no autocast rule for {device}"
@@ -61,7 +61,7 @@ def _has_rule(op: Op) -> bool:
 
 
 def _not_defaults(case: Case) -> Iterator[tuple[str, Any]]:
-    """(name, default) of the arguments that are given, and differ from their default."""
+    """(name, default) of the arguments that are given and differ from their default."""
     for argument, value in case.op.bind(case.sample):
         if not argument.has_default_value():
             continue
@@ -80,7 +80,7 @@ def _cast(case: Case, device: str, values: dict[str, Any]) -> Iterator[Arguments
     """The arguments as a rule may pass them on: in the dtype of autocast, in float32, as they are.
 
     Args:
-        values: what takes the place of some, by name.
+        values: replacements for some arguments, by name.
     """
     for dtype in (torch.get_autocast_dtype(device), torch.float32, None):
 
@@ -95,7 +95,7 @@ def _cast(case: Case, device: str, values: dict[str, Any]) -> Iterator[Arguments
 
 
 def _agrees(actual: Leaves, run: Run) -> bool:
-    """Whether a call gives the same, bit by bit; in another dtype, if a rule casts the results too."""
+    """Whether a call gives the same, bit by bit, up to a cast of the results: a rule may cast them too."""
     if run.error is not None:
         return False
     leaves = dict(results(run))
@@ -111,7 +111,7 @@ def _as(like: Any, value: Any) -> Any:
 
 
 def _raises(calls: Caller, device: str, error: BaseException) -> Exception:
-    """The finding; a skip where the op raises without autocast too, or the rule raises on purpose."""
+    """The finding; a skip if the op raises without autocast too, or the rule raises on purpose."""
     case = calls.case
     text = error_line(error)
     if calls(case.inputs()).error is not None:
@@ -135,8 +135,8 @@ def _dropped(case: Case, device: str, defaults: dict[str, Any], result: str) -> 
     default, are = ("default", "is") if len(names) == 1 else ("defaults", "are")
     return fail(
         "autocast-drops-argument",
-        f"{case.op.name}: under {autocast_text(device)} it gives, bit by bit, what it gives for "
-        f"{listed(names)}, the {default}, where {listed(values)} {are} given",
+        f"{case.op.name}: under {autocast_text(device)} it gives, bit by bit, the same as for "
+        f"{listed(names)}, the {default}, although {listed(values)} {are} given",
         repro=_script(case, device, defaults, result),
     )
 
@@ -169,16 +169,16 @@ for dtype in ({dtype}, torch.float32, None):
 FINDINGS = {
     "autocast-drops-argument": Explanation(
         meaning=(
-            "Under torch.autocast the op gives, bit by bit, what it gives for the default of an argument, "
-            "though the argument is given."
+            "Under torch.autocast the op gives, bit by bit, the same as for the default of an argument, "
+            "although another value is given."
         ),
         why=(
             "Its autocast rule calls the op again and leaves the argument out. Mixed precision then "
             "computes something else, without an error."
         ),
         fix=(
-            "Pass every argument on in the autocast rule, also those that are given by keyword. Or let "
-            "torch write the rule: torch.library.register_autocast(op, device_type, cast_inputs)."
+            "Pass every argument on in the autocast rule, also those given by keyword. Or let torch write "
+            "the rule: torch.library.register_autocast(op, device_type, cast_inputs)."
         ),
         before="""
 def autocast_rule(x, scale=1.0, *, margin=0.2):
@@ -195,7 +195,7 @@ def autocast_rule(x, scale=1.0, *, margin=0.2):
     ),
     "autocast-raises": Explanation(
         meaning=(
-            "The op has an autocast rule, and raises under torch.autocast for inputs that it takes outside."
+            "The op has an autocast rule, but raises under torch.autocast for inputs that it takes outside."
         ),
         why=(
             "The rule says that the op can be used in mixed precision. It may cast to a dtype that the "
@@ -203,7 +203,7 @@ def autocast_rule(x, scale=1.0, *, margin=0.2):
         ),
         fix=(
             "Cast to a dtype that the kernel takes, as register_autocast(op, device_type, torch.float32) "
-            "does; in a rule of your own call the op under torch.autocast(device_type, enabled=False)."
+            "does. In your own rule, call the op under torch.autocast(device_type, enabled=False)."
         ),
         before="""
 torch.library.register_autocast(op, "cpu", torch.bfloat16)   # the kernel takes float32 alone
@@ -224,13 +224,13 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Of an op with an autocast rule for the device: results under `torch.autocast` that are bit by bit "
-        "those of the default of an argument that is given otherwise, and those of the arguments given in "
-        "no dtype that the rule may cast to; and a rule that raises, where the op does not."
+        "An autocast rule that drops an argument: under `torch.autocast` the op returns, bit by bit, what "
+        "it returns with the argument at its default, and not what it returns for the given value in any "
+        "dtype that the rule may cast to. Also a rule that raises where the op does not."
     ),
     cannot_see=(
-        "Another value than the default in place of the one given, arguments that change nothing on the "
-        "sample, and other dtypes of autocast than its default on the device."
+        "A wrong value other than the default, arguments that change nothing on the sample, and autocast "
+        "dtypes other than the device's default."
     ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""`relations.broadcast`: what all entries share gives what it gives repeated for each of them."""
+"""`relations.broadcast`: an argument that all entries share gives the same as when repeated for each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..values.memory.limited_copy import answer_safely
 from .compare import Disagreement, disagreement, is_so_in_double, is_unsteady, shapes
 from .scripts import call_lines, compare_lines
 
-_ENTRIES = 3  # of fewer, one entry less is one for all
+_ENTRIES = 3  # with fewer, one entry less would be one for all
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class _Shared:
 
     Args:
         name: of the argument.
-        code: of the tensor, from the argument `x` of the sample.
+        code: makes the tensor from the argument `x` of the sample.
         batch: the number of entries.
         shape: of the tensor.
-        has_batch_dim: whether it has a dim of size 1 for the entries, and not none.
+        has_batch_dim: whether it has a dim of size 1 for the entries, or none.
     """
 
     name: str
@@ -104,8 +104,8 @@ def _may_share(op: Op) -> bool:
 def _ways(case: Case) -> Iterator[_Shared]:
     """The arguments that entries may share.
 
-    The number of entries, three or more, is the first size of two arguments, or of one that has a dim more.
-    It is the size of no other dim of the argument, which might be taken for it.
+    The number of entries is three or more. It is the first size of the argument and of another one, or of
+    another one alone. No other dim of the argument has this size, because it might be taken for the batch.
     """
     tensors = dict(case.inputs().tensors())
     plain = {name: tensor for name, tensor in tensors.items() if is_plain(tensor)}
@@ -123,7 +123,7 @@ def _ways(case: Case) -> Iterator[_Shared]:
 
 
 def _answer(case: Case) -> _Answer:
-    """The first argument of which the op gives something else where it is repeated."""
+    """The first argument that gives something else when it is repeated."""
     calls = Caller(case)
     tried = False
     for shared in _ways(case):
@@ -144,7 +144,7 @@ def _wrong(calls: Caller, shared: _Shared) -> Disagreement | bool | None:
     wrong = disagreement(case, actual, expected)
     if wrong is None:
         return True
-    # A dim of its own may have other sizes: points, steps. One of a batch has the batch's, or 1.
+    # An independent dim takes other sizes too: points, steps. A batch dim has the batch's size, or 1.
     batch = shared.batch
     if any(_results(calls, shared, other) for other in (batch + 1, 2 * batch, batch - 1)):
         return None
@@ -153,7 +153,7 @@ def _wrong(calls: Caller, shared: _Shared) -> Disagreement | bool | None:
 
 
 def _results(calls: Caller, shared: _Shared, batch: int | None) -> Leaves | None:
-    """What the op gives with an argument repeated for so many entries, or shared; None where it raises."""
+    """The results with an argument repeated for so many entries, or shared; None if the op raises."""
     arguments = calls.case.inputs()
     tensor = dict(arguments.tensors())[shared.name]
     value = shared.value(tensor) if batch is None else shared.repeated(tensor, batch)
@@ -161,9 +161,9 @@ def _results(calls: Caller, shared: _Shared, batch: int | None) -> Leaves | None
 
 
 def _is_wrong_in_double(case: Case, shared: _Shared) -> bool:
-    """Whether it is so in double precision too; True if the op does not compute in it.
+    """Whether results differ in double precision too; True if the op does not support it.
 
-    What repeats itself may be computed in another order, and rounding may be large.
+    Repeated values may be computed in another order, and rounding may be large.
     """
 
     def ask(wide: Case) -> bool:
@@ -191,19 +191,19 @@ FINDINGS = {
     "broadcast-mismatch": Explanation(
         meaning=(
             "The op takes an argument once for all entries of a batch, without a dim for them or with one "
-            "of size 1, and gives other values than with the same numbers repeated for each entry."
+            "of size 1. But it gives other values than with the same numbers repeated for each entry."
         ),
         why=(
-            "An argument that is shared is broadcast, in torch and in what callers expect. The number of "
-            "its dims must not decide what becomes of the other arguments, or what a sum is divided by."
+            "torch broadcasts a shared argument, and callers expect it. The number of its dims must not "
+            "decide how other arguments are used, or what a sum is divided by."
         ),
         fix=(
             "Expand every argument to the shape of the batch first (`weight.expand(batch, n)` takes no "
-            "memory), or index each by its own sizes. If one for all means something else than one for "
-            'each, say so, and write checks=["-relations.broadcast"]; if it is not supported, raise.'
+            "memory), or index each by its own sizes. If a shared argument means something else, document "
+            'it, and write checks=["-relations.broadcast"]; if it is not supported, raise.'
         ),
         before="""
-if entry == 0 or diag.dim() > 1:   # lower and upper may differ all the same
+if entry == 0 or diag.dim() > 1:   # lower and upper may still differ
     factors = factorise(lower[entry], diag, upper[entry])
 """,
         after="""
@@ -223,22 +223,21 @@ factors = factorise(lower[entry], diag[entry], upper[entry])
 
 CHECK = Check(
     name="relations.broadcast",
-    summary="an argument that all entries share gives what it gives repeated for each of them",
+    summary="an argument that all entries share gives the same as when it is repeated for each",
     run=check_broadcast,
     gradients=False,
     needs=_may_share,
     variants=(),
     findings=FINDINGS,
     catches=(
-        "Other values for an argument that all entries of a batch share, without a dim for them or with "
-        "one of size 1, than for the same numbers repeated for each entry: a weight of shape [n] in place "
-        "of [batch, n]. An op that rejects one of the two is left alone."
+        "An argument that all entries of a batch share, without a dim for them or with one of size 1, and "
+        "that gives other values than the same numbers repeated for each entry: a weight of shape [n] in "
+        "place of [batch, n]. An op that rejects one of the two is left alone."
     ),
     cannot_see=(
-        "Arguments whose first size is that of another dim too, lists of tensors, dims of entries that "
-        "are not the first one, and dims of which the op takes any number of entries: there one entry "
-        "need not be what several equal ones are. Gradients: those of a shared argument are for "
-        "`gradcheck.backward`."
+        "Arguments whose first size is also that of another dim, lists of tensors, batch dims other than "
+        "the first, and dims for which the op takes any number of entries: there one entry need not mean "
+        "the same as several equal ones. Gradients: `gradcheck.backward` checks those of a shared argument."
     ),
     cost="calls",
 )

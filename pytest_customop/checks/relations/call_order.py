@@ -1,4 +1,4 @@
-"""`relations.call_order`: what a call gives does not depend on which calls came before it."""
+"""`relations.call_order`: the results of a call do not depend on the calls before it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_call_order(case: Case) -> None:
     skip_if_no_results(case)
     skip_if_random(case)
     if torch.device(case.placement.device).type != "cpu":
-        reason = "another device than the CPU cannot be used in a copy of this process"
+        reason = "no device but the CPU can be used in a copy of this process"
         raise skip("no-fresh-process", reason, unjudged=False)
     _skip_if_large(case)
     calls = list(other_calls(case))
@@ -51,16 +51,16 @@ def check_call_order(case: Case) -> None:
         for results in orders:
             difference = _disagreement(call.case(case), first[call.name], results.get(call.name))
             if difference is not None:
-                # Of the sample's call after another one there is a script, of others there is none.
+                # The sample's call comes first: it has a script after any other call.
                 for shown in dict.fromkeys((calls[0], call)):
                     _confirm(case, shown, [call for call in calls if call is not shown])
 
 
 def _orders(calls: Sequence[Call]) -> list[Sequence[Call]]:
-    """Orders of the calls: each call comes after others, and first.
+    """Orders of the calls: each call comes after others in one of them, and first in another.
 
-    Of a cache whose key lacks an argument, no order of all calls shows the right values if several calls
-    of the sample's value come before the one with another.
+    If a cache lacks an argument in its key, the call with another value of it must come first once: in
+    all other orders, a call with the sample's value may come before.
     """
     of_dtype = [call for call in calls if call.is_other_dtype]
     orders = [calls, calls[::-1], *([[*of_dtype, calls[0]]] if of_dtype else [])]
@@ -79,9 +79,9 @@ def _skip_if_large(case: Case) -> None:
 def _results(
     case: Case, calls: Sequence[Call], *, filled: bool = False
 ) -> dict[str, Leaves | None]:
-    """What each call gives by its name, made one after the other in a new process; None if it raises.
+    """The results of calls made one after the other in a new process, by name; None if a call raises.
 
-    Of a call that is made twice, it is what the second one gives.
+    For a call made twice, they are those of the second one.
 
     Args:
         filled: whether the memory that a call allocates holds NaN.
@@ -91,7 +91,7 @@ def _results(
     """
     process = fresh_process.current()
     if process is None:
-        reason = "no copy of this process from before the first call can be had here"
+        reason = "no copy of this process from before the first call is available"
         raise skip("no-fresh-process", reason, unjudged=False)
     try:
         outcome = process.run(run_calls, case.op.name, list(calls), filled)
@@ -110,7 +110,7 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
     """Make calls, in a new process; with NaN in the memory that they allocate, if asked.
 
     Returns:
-        for each the results, what it wrote, and gradients; None where it raises.
+        for each the results, written arguments and gradients; None where it raises.
     """
     torch.set_num_threads(1)
     resolved = resolve(op)
@@ -144,10 +144,10 @@ def _disagreement(
 
 
 def _confirm(case: Case, call: Call, others: Sequence[Call]) -> None:
-    """Report the first call that changes what a later one gives, compared with a process of its own.
+    """Report the first call that changes the results of a later one, compared with a new process.
 
-    Nothing is reported of an op that gives other values at its second call anyway, or where the memory held
-    something else before: that is for other checks.
+    Nothing is reported if the values change at a second call anyway, or with what the memory held before:
+    other checks report that.
     """
     called = call.case(case)
     alone, again, twice = (_results(case, [call] * count)[call.name] for count in (1, 1, 2))
@@ -172,7 +172,7 @@ def _confirm(case: Case, call: Call, others: Sequence[Call]) -> None:
 
 
 def _script(case: Case, call: Call, name: str, expected: Leaves, actual: Leaves) -> str:
-    """Lines that make the other call first; they have the first values that differ of a new process."""
+    """Lines that make the other call first, and compare some values with those of a new process."""
     alone, after = dict(expected).get(name), dict(actual).get(name)
     if not (isinstance(alone, torch.Tensor) and isinstance(after, torch.Tensor)):
         return ""
@@ -193,12 +193,12 @@ def _script(case: Case, call: Call, name: str, expected: Leaves, actual: Leaves)
 FINDINGS = {
     "result-depends-on-earlier-calls": Explanation(
         meaning=(
-            "A call gives other values after a call with other arguments than it gives in a process in "
-            "which the op was never called."
+            "After a call with other arguments, a call gives other values than in a process in which the "
+            "op was never called."
         ),
         why=(
-            "The op keeps something between calls. A model computes with what belongs to another call, "
-            "and which one depends on the order of its layers."
+            "The op keeps something between calls. A model then computes with values of another call, and "
+            "which one depends on the order of its layers."
         ),
         fix=(
             "If it is a cache, put everything that the value depends on into the key: sizes, dtype, "
@@ -228,19 +228,19 @@ def table(x, base):
 
 CHECK = Check(
     name="relations.call_order",
-    summary="what a call gives does not depend on the calls with other arguments before it",
+    summary="the results of a call do not depend on earlier calls with other arguments",
     run=check_call_order,
     fresh_process=True,
     variants=(),
     findings=FINDINGS,
     catches=(
         "A cache whose key lacks an argument, a dtype or a size, and buffers that keep what an earlier "
-        "call wrote. The call of the sample, and calls with other numbers, flags, strings that the op's "
-        "Python code compares with, defaults, dtypes, sizes and values, are made in new processes, in "
-        "different orders: results, written arguments and gradients agree."
+        "call wrote. New processes make the sample's call and others in different orders. The others "
+        "differ in numbers, flags, strings that the op's Python code compares with, defaults, dtypes, "
+        "sizes or values. Results, written arguments and gradients must not depend on the order."
     ),
     cannot_see=(
-        "What the test's own module calls while it is imported. Other whole numbers and flags are not "
+        "Calls that the test's own module makes while it is imported. Other integers and flags are not "
         "passed to compiled kernels. Needs a system with fork; elsewhere a skip."
     ),
     cost="many calls",

@@ -1,4 +1,4 @@
-"""What two calls of an op give, and whether they agree except for rounding."""
+"""The results of two calls of an op, and whether they agree up to rounding."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Disagreement(NamedTuple):
 
 
 def everything(case: Case, run: Run) -> Leaves:
-    """(name, value) of what a call returned and wrote and, in a case with gradients, of the gradients.
+    """(name, value) of the results and written arguments of a call and, if the case has them, gradients.
 
-    There are no gradients where the backward raises: that is for other checks.
+    There are no gradients if the backward raises: other checks report that.
     """
     return [*results(run), *(gradients_of(case, run, case.grad_outputs) or ())]
 
@@ -52,7 +52,7 @@ def disagreement(
     """The first difference beyond the tolerances and beyond another order of additions; None without one.
 
     Args:
-        actual, expected: of two calls, by `everything`. What only one of them has is left out.
+        actual, expected: of two calls, by `everything`. Results that only one of them has are left out.
         same_dtypes: whether the dtypes of results must be equal.
     """
     expected_values = dict(expected)
@@ -81,9 +81,9 @@ def _difference(case: Case, actual: Any, expected: Any, same_dtypes: bool) -> st
 
 
 def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
-    """Whole numbers as int64, the smallest and the largest of their dtype as those of int64.
+    """Integers as int64; the smallest and the largest of their dtype become those of int64.
 
-    Ops use these for what is missing.
+    Ops use these two for missing values.
     """
     value = tensor.detach()
     if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
@@ -95,12 +95,12 @@ def _without_limits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def shapes(leaves: Leaves) -> list[tuple[str, object]]:
-    """(name, shape) of each result; None for what is no tensor."""
+    """(name, shape) of each result; the shape is None if it is no tensor."""
     return [(name, getattr(leaf, "shape", None)) for name, leaf in leaves]
 
 
 def is_so_in_double(case: Case, ask: Callable[[Case], bool]) -> bool:
-    """What a function answers of a case in double precision; True if the device has no such dtype."""
+    """The answer of `ask` for the case in double precision; True if the device has no such dtype."""
     try:
         return ask(case.widened())
     except RuntimeError:
@@ -108,9 +108,9 @@ def is_so_in_double(case: Case, ask: Callable[[Case], bool]) -> bool:
 
 
 def is_unsteady(again: Callable[[], Leaves], first: Leaves, second: Leaves, name: str) -> bool:
-    """Whether a result differs from call to call as much as it does between two calls that must agree.
+    """Whether a result differs as much between equal calls as between two calls that must agree.
 
-    One that has unwritten memory in it counts as such: that is for `values.uninitialized`.
+    A result with unwritten memory counts as unsteady: `values.uninitialized` reports it.
 
     Args:
         again: calls the op once more as it was called for `first`.

@@ -60,7 +60,7 @@ _MODES = (
         made_inside=True,
     ),
 )
-# What torch says where a kernel itself computes gradients, which inference mode does not allow.
+# torch's errors where a kernel itself computes gradients, which inference mode does not allow.
 _DIFFERENTIATES = (
     "does not require grad and does not have a grad_fn",
     "nference tensors cannot be saved for backward",
@@ -121,7 +121,7 @@ def _compare(calls: Caller, mode: _Mode, expected: Leaves, actual: Leaves) -> No
 
 
 def _without_missing(leaves: Leaves) -> Leaves:
-    """The results but those without elements, if others have some: they may be for the backward alone."""
+    """The results that have elements, if any has: empty ones may be for the backward alone."""
     filled = [
         leaf for leaf in leaves if not isinstance(leaf[1], torch.Tensor) or leaf[1].numel() > 0
     ]
@@ -148,18 +148,18 @@ def _script(mode: _Mode, call: str) -> str:
 FINDINGS = {
     "grad-mode-mismatch": Explanation(
         meaning=(
-            "With equal inputs the op returns, or writes to an argument, other values under "
-            "torch.no_grad() or torch.inference_mode(), or with inputs that require no gradients, than "
-            "with gradients on."
+            "With equal inputs the op returns other values, or writes them to an argument, if gradients "
+            "are off: under torch.no_grad(), under torch.inference_mode(), or with inputs that require no "
+            "gradients."
         ),
         why=(
-            "What is validated and deployed is not what was trained. Whether gradients are on may change "
-            "how an op computes, not what."
+            "Validation and deployment then compute something else than training. Grad mode may change how "
+            "an op computes, but not its results."
         ),
         fix=(
-            "Compute the same in both branches of the forward. If the op trains and predicts in two "
-            "ways, as dropout does, take a flag (training: bool) as an argument. If the difference is "
-            'meant, write checks=["-relations.grad_modes"].'
+            "Compute the same in both branches of the forward. If the op works differently in training, as "
+            "dropout does, take a flag (training: bool) as an argument. If the difference is meant, write "
+            'checks=["-relations.grad_modes"].'
         ),
         before="""
 def forward(x):
@@ -174,11 +174,11 @@ def forward(x):
     ),
     "grad-mode-raises": Explanation(
         meaning=(
-            "The op works with gradients on and raises under torch.no_grad() or torch.inference_mode()."
+            "The op works with gradients on, but raises under torch.no_grad() or torch.inference_mode()."
         ),
         why=(
-            "Inference mode skips the kernels at Autograd keys. An op that has no other kernel, or that "
-            "reads what tensors of inference mode do not have (their version), cannot be deployed so."
+            "Inference mode skips the kernels at Autograd keys. An op cannot be deployed like this if it "
+            "has no other kernel, or reads what tensors of inference mode lack (their version)."
         ),
         fix=(
             "Register the kernel for the device (CPU, CUDA) or for CompositeExplicitAutograd, and the "
@@ -206,10 +206,9 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Other values under `torch.no_grad()` and `torch.inference_mode()` than by default, and in a case "
-        "with gradients other ones than with inputs that require none. An op that raises there alone: one "
-        "with a "
-        "kernel at an Autograd key only."
+        "Other values under `torch.no_grad()` or `torch.inference_mode()` than by default, and in a case "
+        "with gradients, other values with inputs that require none. Also an op that raises only there, "
+        "such as one whose only kernel is at an Autograd key."
     ),
     cannot_see=(
         "The values of an op tagged as random. An op that raises on purpose, or whose kernel computes "

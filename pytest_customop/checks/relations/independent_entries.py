@@ -1,4 +1,4 @@
-"""`relations.independent_entries`: entries that a docstring calls independent do not see each other."""
+"""`relations.independent_entries`: entries that a docstring calls independent do not affect each other."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class _Broken(NamedTuple):
     Args:
         group: the dims of the entries.
         entries: which were taken together.
-        place: among them, where the wrong one is.
-        wrong: what it gives, and what it gives alone.
+        place: the place of the wrong one among them.
+        wrong: its results among them and alone.
         along: as in `Rearranged.taken`.
     """
 
@@ -51,7 +51,7 @@ def check_independent_entries(case: Case) -> None:
     """Call the op with its entries in other orders, some of them twice, and with each alone."""
     skip_if_no_results(case)
     skip_if_random(case)
-    reason = "no entries along a first dim give alone what they give together"
+    reason = "along no first dim do entries give the same alone as together"
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
         entry, wrong = broken.entries[broken.place], broken.wrong
@@ -66,7 +66,7 @@ def check_independent_entries(case: Case) -> None:
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
-    """Whether entries of some dims are independent in the sample, and how they are not in another order."""
+    """Whether entries of some dims are independent in the sample, and an order in which they are not."""
     is_learned = False
     for group in first_dims(case):
         alone = AloneEntries(case, group)
@@ -75,7 +75,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
         orders = _orders(alone.count)
         tried = ((order, alone.wrong(order)) for order in orders)
         broken = [(order, *found) for order, found in tried if found is not None]
-        if 2 * len(broken) > len(orders):  # it is the values, in most orders: not what is meant
+        if 2 * len(broken) > len(orders):  # most orders contradict the docstring
             continue
         is_learned = True
         for order, place, wrong in broken:
@@ -92,7 +92,7 @@ def _orders(count: int) -> list[tuple[int, ...]]:
 
 
 def _is_wrong_again(alone: AloneEntries, order: Sequence[int], place: int) -> bool:
-    """Whether it is so once more and, where the op computes in it, in double precision."""
+    """Whether the entry is wrong once more and, if the op supports it, in double precision."""
     again = alone.wrong(order)
     if again is None or again[0] != place:
         return False
@@ -117,8 +117,8 @@ def _script(case: Case, broken: _Broken) -> str:
 FINDINGS = {
     "entry-depends-on-others": Explanation(
         meaning=(
-            "A docstring says that each entry of a batch is computed on its own. For some entries, in some "
-            "order, the op gives one of them another result, or another gradient, than it gives alone."
+            "A docstring says that each entry of a batch is computed on its own. But for some entries, in "
+            "some order, one of them gets another result, or another gradient, than alone."
         ),
         why=(
             "Something is carried from one entry to the next: a running value that is not reset, a buffer "
@@ -126,8 +126,8 @@ FINDINGS = {
             "the same batch."
         ),
         fix=(
-            "Reset what the loop over entries carries at the start of each. If entries are meant to see "
-            "each other, correct the docstring."
+            "At the start of each entry, reset what the loop over entries carries. If entries are meant to "
+            "affect each other, correct the docstring."
         ),
         before="""
 previous = blank
@@ -148,21 +148,21 @@ for row in range(batch):
 
 CHECK = Check(
     name="relations.independent_entries",
-    summary="entries of a batch that a docstring calls independent give alone what they give together",
+    summary="entries of a batch that a docstring calls independent give the same alone as together",
     run=check_independent_entries,
     needs=_says_so,
     variants=("arguments", "values", "shape"),
     cheap=True,
     findings=FINDINGS,
     catches=(
-        'Entries of a batch of which a docstring says that they are independent ("each row on its own"), '
-        "and that see each other: a value carried from row to row, a buffer that is not cleared. Those of "
-        "the sample are taken alone, in reverse, and drawn with repetition. A docstring that most orders "
-        "contradict is not believed."
+        'Entries that influence each other although a docstring calls them independent ("each row on its '
+        "own\"): a value carried from row to row, a buffer that is not cleared. The sample's entries are "
+        "taken alone, in reverse, and drawn with repetition. A docstring that most orders contradict is "
+        "not believed."
     ),
     cannot_see=(
-        "Ops whose docstring says nothing of the kind, entries that are not along the first dim, results "
-        "without a dim for them, and results of a shape that depends on the batch."
+        "Ops without such a docstring, entries along other dims than the first, results without a dim for "
+        "the entries, and results whose shape depends on the batch."
     ),
     cost="many calls",
 )

@@ -33,17 +33,17 @@ from .compare import disagreement, everything, is_unsteady
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
-_SMALL = 2**15  # below it, numbers that are multiplied with each other stay in int32
+_SMALL = 2**15  # products of two numbers below it fit int32
 _BITS = 2**32
 _MEMORY = 2**30  # bytes that calls with a larger number may take
-_SPARE = 1024  # what positions may lie above the number of elements: a vocabulary, an ignored label
+_SPARE = 1024  # positions may exceed the number of elements by this: vocabulary, ignored label
 
 
 class _Verdict(NamedTuple):
-    """What calls with positions of both dtypes gave.
+    """The outcome of calls with positions of both dtypes.
 
     Args:
-        rejected: what the op raises with the other dtype, which it does not take; empty if it takes it.
+        rejected: the error with which the op rejects the other dtype; empty if it takes it.
         wrong: how the results differ; empty if they agree.
         result: the name of the result that differs; empty where a call raises.
     """
@@ -59,7 +59,7 @@ def check_index_dtype(case: Case) -> None:
     skip_if_random(case)
     positions = _positions(case.inputs())
     if not positions:
-        reason = "no argument is called and looks like positions"
+        reason = "no argument is named like positions and looks like them"
         raise skip("nothing-to-check", reason, unjudged=False)
     named = _named(case, positions)
     risk = _risk(case, positions)
@@ -92,7 +92,7 @@ def _failure(
     is_gradient = verdict.result.startswith(GRADIENT)
     return fail(
         "gradient-depends-on-index-dtype" if is_gradient else "index-dtype-mismatch",
-        f"{case.op.name}: with {_named(case, positions)}{others} it does not give what it gives with the "
+        f"{case.op.name}: with {_named(case, positions)}{others} it does not give the same as with the "
         f"same numbers as {_dtypes(case, positions)}: {verdict.wrong}",
         repro=_script(case, positions, verdict.result, changed),
     )
@@ -107,7 +107,7 @@ def _verdict(case: Case, positions: list[str]) -> _Verdict:
     if cast_run.error is not None:
         text = error_line(cast_run.error)
         if _takes_dtype(calls, positions):
-            return _Verdict(wrong=f"it raises {text}, and does not where all of them are 0")
+            return _Verdict(wrong=f"it raises {text}, but not where all of them are 0")
         return _Verdict(rejected=text)
     expected, actual = everything(case, base), everything(case, cast_run)
     wrong = disagreement(case, actual, expected, same_dtypes=False)
@@ -119,10 +119,9 @@ def _verdict(case: Case, positions: list[str]) -> _Verdict:
 
 
 def _bounds(case: Case, positions: list[str]) -> Iterator[tuple[str, int]]:
-    """Whole numbers among the arguments that positions stay below, and larger ones in place of them.
+    """Integer arguments that positions stay below, such as a number of nodes, and larger values for them.
 
-    A number of nodes or of classes. What is computed from it and a position, as `row * nodes + column`, no
-    longer fits into 32 bits with the larger one.
+    With the larger value, a product with a position, as in `row * nodes + column`, exceeds 32 bits.
     """
     if case.base_case is not None:
         return
@@ -164,7 +163,7 @@ def _verdict_of_bound(case: Case, positions: list[str], name: str, bound: int) -
 
 
 def _fits(result: Any) -> bool:
-    """Whether a result has no whole number that int32 cannot hold: one that has must differ."""
+    """Whether int32 can hold all integers of a result: otherwise the results must differ."""
     if not isinstance(result, torch.Tensor) or result.dtype != torch.int64:
         return True
     return bool((result.abs() < _BITS // 2).all())
@@ -182,7 +181,7 @@ def _takes_dtype(calls: Caller, positions: list[str]) -> bool:
 
 
 def _risk(case: Case, positions: list[str]) -> str | None:
-    """Why a kernel that reads 8 bytes a position could read out of the memory of 4 bytes each."""
+    """Why a kernel that reads 8 bytes for each position could read outside a tensor with 4 bytes each."""
     tensors = dict(case.inputs().tensors())
     if all(tensors[name].dtype == torch.int32 for name in positions):
         return None
@@ -209,7 +208,7 @@ def _verdict_of_fork(case: Case, positions: list[str]) -> _Verdict | None:
 
 
 def _takes_positions(op: Op) -> bool:
-    """Whether a tensor of the schema is called like positions."""
+    """Whether a tensor of the schema is named like positions."""
     return any(
         "Tensor" in str(argument.type) and names_positions(argument.name)
         for argument in op.arguments
@@ -241,7 +240,7 @@ def _cast(arguments: Arguments, names: list[str]) -> Arguments:
 
 
 def _with_zeros_behind(tensor: torch.Tensor) -> torch.Tensor:
-    """The same elements, contiguous, before as many zeros: what lies behind is the same at each call."""
+    """The same elements, contiguous, before as many zeros, so that each call reads the same behind them."""
     memory = tensor.new_zeros(2 * tensor.numel())
     return memory[: tensor.numel()].view(tensor.shape).copy_(tensor)
 
@@ -286,13 +285,13 @@ positions = index.to(torch.int64).numpy()   # or: raise TypeError for any other 
 """
 _FIX = (
     "Cast the tensor to the dtype that the kernel reads, or raise for other dtypes "
-    "(TORCH_CHECK, data_ptr<int64_t>). If the dtype has a meaning, as wrapping in 32 bits has for "
-    'a hash, write checks=["-relations.index_dtype"].'
+    "(TORCH_CHECK, data_ptr<int64_t>). If the dtype has a meaning, as for a hash that wraps in 32 "
+    'bits, write checks=["-relations.index_dtype"].'
 )
 FINDINGS = {
     "index-dtype-mismatch": Explanation(
         meaning=(
-            "The op takes positions as int32 and as int64, and gives other values for the same numbers."
+            "The op takes positions as int32 and as int64, but gives different values for the same numbers."
         ),
         why=(
             "Both dtypes are in use: torch makes int64, other libraries int32. A kernel that reads "
@@ -307,10 +306,10 @@ FINDINGS = {
     ),
     "gradient-depends-on-index-dtype": Explanation(
         meaning=(
-            "The op takes positions as int32 and as int64, with equal results, and its backward gives "
-            "other gradients for the same numbers."
+            "The op takes positions as int32 and as int64, with equal results, but its backward gives "
+            "different gradients for the same numbers."
         ),
-        why="Training goes another way with positions of the other dtype, without an error.",
+        why="With positions of the other dtype, training takes another course without an error.",
         fix=_FIX,
         before=_BEFORE,
         after=_AFTER,
@@ -329,15 +328,15 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "Other values or gradients for positions (indices, offsets, lengths, labels) as int32 than as "
-        "int64. Results may have the dtype of the positions, and the smallest and the largest number "
-        "of a dtype may stand for what is missing. So does an op that raises for int32 positions, but not "
-        "where all of them are 0. A native kernel is called in a copy of the process. A whole "
-        "number that positions stay below, as that of the nodes, is made so large that its products with "
-        "them need more than 32 bits."
+        "int64. Also an op that raises for positions of the other dtype, but not where all of them are 0. "
+        "Results may have the dtype of the positions, and the smallest and the largest number of a dtype "
+        "may stand for missing values. A native kernel is called in a copy of the process. An integer "
+        "argument that positions stay below, such as the number of nodes, is made so large that its "
+        "products with them need more than 32 bits."
     ),
     cannot_see=(
-        "Arguments that are not called like positions, or hold numbers far above all sizes: seeds, "
-        "packed weights, hashes. An op that rejects one of the dtypes is left alone."
+        "Arguments that are not named like positions, or hold numbers far above all sizes: seeds, packed "
+        "weights, hashes. An op that rejects one of the dtypes is left alone."
     ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""`relations.mask_dtype`: a mask as uint8, which a docstring allows, gives what it gives as booleans."""
+"""`relations.mask_dtype`: a mask gives the same as uint8 and as bool, where a docstring allows both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .scripts import call_lines, compare_lines
 
 _Answer = tuple[
     bool, tuple[str, Disagreement] | None
-]  # whether one is taken, and the first that differs
+]  # whether the op takes a uint8 mask, and the first that differs
 
 
 def check_mask_dtype(case: Case) -> None:
@@ -35,7 +35,7 @@ def check_mask_dtype(case: Case) -> None:
     skip_if_no_results(case)
     skip_if_random(case)
     if not any(_masks(case)):
-        reason = "no mask of booleans may be uint8 by a docstring"
+        reason = "no docstring allows uint8 for a mask of booleans"
         raise skip("nothing-to-check", reason, unjudged=False)
     reason = "the op takes no mask as uint8"
     broken = answer_if_taken(case, _answer, reason)
@@ -43,7 +43,7 @@ def check_mask_dtype(case: Case) -> None:
         name, wrong = broken
         raise fail(
             "mask-dtype-matters",
-            f"{case.op.name}: with {name} as uint8 it gives other values than with the same booleans, and "
+            f"{case.op.name}: with {name} as uint8 it gives other values than with the same booleans, but "
             f"its docstring allows both: {wrong}",
             repro=_script(case, name, wrong.name),
             picture=wrong.picture,
@@ -51,7 +51,7 @@ def check_mask_dtype(case: Case) -> None:
 
 
 def _masks(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
-    """The arguments of booleans of which a docstring says that they may be uint8."""
+    """The boolean arguments for which a docstring allows uint8."""
     for name, tensor in case.inputs().tensors():
         is_mask = tensor.dtype == torch.bool and is_plain(tensor) and name not in case.op.mutated
         if is_mask and torch.uint8 in dtypes_of(case.op, name):
@@ -75,12 +75,12 @@ def _answer(case: Case) -> _Answer:
 
 
 def _results(calls: Caller, name: str, mask: torch.Tensor) -> Leaves | None:
-    """What the op gives with another mask; None where it raises."""
+    """The results for another mask; None if the op raises."""
     return copied_results(calls(with_argument(calls.case.inputs(), name, mask)))
 
 
 def _allows_uint8(op: Op) -> bool:
-    """Whether a docstring says of some tensor that it may be uint8."""
+    """Whether a docstring allows uint8 for some tensor."""
     names = [item.name for item in op.arguments if "Tensor" in str(item.type)]
     return any(torch.uint8 in dtypes_of(op, name) for name in names)
 
@@ -99,15 +99,15 @@ FINDINGS = {
     "mask-dtype-matters": Explanation(
         meaning=(
             "A docstring says that a mask may be bool or uint8. With the same mask as uint8 the op gives "
-            "other values than with booleans."
+            "other values than as bool."
         ),
         why=(
-            "`~` on uint8 turns 1 into 254, which is true as well; as an index, numbers of uint8 are "
-            "positions in numpy, and not a mask."
+            "`~` on uint8 turns 1 into 254, which is true as well. As an index in numpy, uint8 numbers are "
+            "positions, not a mask."
         ),
         fix=(
-            "Convert first: `mask = mask.bool()`, or `mask != 0`. If uint8 is not meant to be taken, raise "
-            "for it, and correct the docstring."
+            "Convert first: `mask = mask.bool()`, or `mask != 0`. If uint8 is not supported, raise for it, "
+            "and correct the docstring."
         ),
         before="""
 kept = ~mask                             # of uint8: 255 and 254, all of them true
@@ -122,16 +122,18 @@ kept = ~mask.bool()
 
 CHECK = Check(
     name="relations.mask_dtype",
-    summary="a mask as uint8, which a docstring allows, gives what it gives as booleans",
+    summary="a mask gives the same as uint8 and as bool, where a docstring allows both",
     run=check_mask_dtype,
     gradients=False,
     needs=_allows_uint8,
     variants=(),
     findings=FINDINGS,
     catches=(
-        "A mask of which a docstring says that it may be bool or uint8, and that counts otherwise as "
-        "uint8: `~` of its bits, an index in place of a mask."
+        "A mask that counts differently as uint8 than as bool, although a docstring allows both: `~` flips "
+        "its bits, or an index takes the place of a mask."
     ),
-    cannot_see="Masks of which no docstring names uint8, and samples whose masks are not booleans.",
+    cannot_see=(
+        "Masks for which no docstring names uint8, and samples whose masks are not booleans."
+    ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""`relations.no_influence`: a number that a docstring says to have no influence on results has none."""
+"""`relations.no_influence`: a number does not influence results if a docstring says so."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, is_unsteady
 from .scripts import call_lines, compare_lines
 
-# (argument, the other number) -> how the results differ; None: in nothing. The first of them.
+# (argument, other number, how the results differ) of the first difference; None without one.
 _Answer = tuple[str, int, Disagreement] | None
 
 
 def check_no_influence(case: Case) -> None:
-    """Call the op with other numbers of entries at a time."""
+    """Call the op with other values of the numbers that must not change results."""
     skip_if_no_results(case)
     skip_if_random(case)
     reason = "the op takes no other number"
@@ -37,7 +37,7 @@ def check_no_influence(case: Case) -> None:
         raise fail(
             "number-has-influence",
             f"{case.op.name}: with {name}={number} it gives other values than with "
-            f"{name}={_value_of(case, name)!r}, and its docstring says that this changes nothing: {wrong}",
+            f"{name}={_value_of(case, name)!r}, but its docstring says that this changes nothing: {wrong}",
             repro=_script(case, name, number, wrong.name),
             picture=wrong.picture,
         )
@@ -61,14 +61,14 @@ def _answer(case: Case) -> tuple[bool, _Answer]:
 
 
 def _results(calls: Caller, name: str | None, number: int) -> Leaves | None:
-    """What the op gives with another number; None where it raises."""
+    """The results for another number; None if the op raises."""
     arguments = calls.case.inputs()
     changed = arguments if name is None else with_argument(arguments, name, number)
     return copied_results(calls(changed))
 
 
 def _numbers(case: Case) -> Iterator[tuple[str, int]]:
-    """The arguments without influence, with other numbers for each: small ones, which leave a rest."""
+    """The arguments without influence, with other numbers for each: small ones, which leave a remainder."""
     for name in _without_influence(case.op):
         value = _value_of(case, name)
         if type(value) is int and value > 0:
@@ -103,19 +103,18 @@ def _script(case: Case, name: str, number: int, result: str) -> str:
 FINDINGS = {
     "number-has-influence": Explanation(
         meaning=(
-            "A docstring says of a whole number, as that of entries computed at a time, that it changes no "
-            "result. With another number the op gives other values."
+            "A docstring says that an integer, such as the number of entries computed at a time, changes "
+            "no result. With another number the op gives other values."
         ),
         why="Callers choose it by the memory that they have, and get other results on another machine.",
         fix=(
-            "Look at what is counted from the start of a block and should be counted from the first entry, "
-            "and at the last block, which may be smaller. If the number is meant to count, correct the "
-            "docstring."
+            "Look for indices that count from the start of a block instead of from the first entry, and at "
+            "the last block, which may be smaller. If the number is meant to matter, correct the docstring."
         ),
         before="""
 for start in range(0, len(x), chunk):
     distances = torch.cdist(x[start : start + chunk], x)
-    distances.fill_diagonal_(torch.inf)         # of every block, the diagonal of the first
+    distances.fill_diagonal_(torch.inf)         # in every block, the diagonal of the first
 """,
         after="""
 for start in range(0, len(x), chunk):
@@ -129,7 +128,7 @@ for start in range(0, len(x), chunk):
 
 CHECK = Check(
     name="relations.no_influence",
-    summary="a number that a docstring says to have no influence on results has none",
+    summary="a number does not influence results if a docstring says so",
     run=check_no_influence,
     gradients=False,
     needs=_has_such_a_number,
@@ -137,11 +136,12 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Other values for other numbers of entries at a time, where a docstring says that results do not "
-        "depend on it: blocks that are combined in a wrong way, what is counted from the start of a block."
+        "Results that change with an integer, such as the number of entries at a time, although a "
+        "docstring says that they do not: blocks that are combined in a wrong way, indices that count from "
+        "the start of a block."
     ),
     cannot_see=(
-        "Numbers of which no docstring says it, as that of the entries that have a scale in common, and "
+        "Numbers for which no docstring says so, such as the number of entries that share a scale, and "
         "differences that rounding explains."
     ),
     cost="calls",

@@ -23,16 +23,16 @@ from .compare import disagreement
 from .scripts import call_lines, compare_lines
 
 _OPTIONAL = ("Optional[float]", "Optional[number]", "Optional[Scalar]")
-# So near to 0 that what an op computes from them is what it computes from 0, if not for a branch.
+# So near to 0 that an op computes the same from it as from 0, unless it branches.
 _NEAR = 1e-30
 
 
 def check_optional_zero(case: Case) -> None:
-    """Compare what the op gives for 0.0 with what it gives for None, and for a number next to 0."""
+    """Compare the results for 0.0 with those for None, and for a number next to 0."""
     skip_if_no_results(case)
     skip_if_random(case)
     if crash_risk(case.op, case.placement.device):
-        reason = "a kernel in C++ does not take 0 for no value by mistake"
+        reason = "a kernel in C++ does not mistake 0 for no value"
         raise skip("nothing-to-check", reason, unjudged=False)
     calls = Caller(case)
     tried = False
@@ -55,13 +55,13 @@ def check_optional_zero(case: Case) -> None:
         if wrong is not None and _is_continuous(calls, name, near):
             raise fail(
                 "zero-taken-for-none",
-                f"{case.op.name}: with {name}=0.0 it gives what it gives with {name}=None, and with "
+                f"{case.op.name}: with {name}=0.0 it gives the same as with {name}=None, but with "
                 f"{name}={_NEAR} something else: {wrong}",
                 repro=_script(case, name, wrong.name),
                 picture=wrong.picture,
             )
     if not tried:
-        reason = "the op takes 0.0 for no optional number, or says what 0 is"
+        reason = "the op takes 0.0 and None for no optional number, or says what 0 means"
         raise skip("nothing-to-check", reason, unjudged=False)
 
 
@@ -79,7 +79,7 @@ def _has_optional_number(op: Op) -> bool:
 
 
 def _means_zero(op: Op, name: str) -> bool:
-    """Whether the code asks whether the argument is 0, or a docstring says what 0 is."""
+    """Whether the code compares the argument with 0, or a docstring says what 0 means."""
     return 0 in compared_constants(op, name) or says_of_zero(op, name)
 
 
@@ -88,7 +88,7 @@ def _results(calls: Caller, name: str, value: float | None) -> Leaves | None:
 
 
 def _is_continuous(calls: Caller, name: str, near: Leaves) -> bool:
-    """Whether the op gives the same on the other side of 0, or rejects numbers below it."""
+    """Whether the op gives the same just below 0, or rejects numbers there."""
     below = _results(calls, name, -_NEAR)
     return below is None or disagreement(calls.case, below, near) is None
 
@@ -107,16 +107,16 @@ def _script(case: Case, name: str, result: str) -> str:
 FINDINGS = {
     "zero-taken-for-none": Explanation(
         meaning=(
-            "For an optional number the op gives with 0.0 what it gives with None, and something else with "
-            "a number that is as good as 0."
+            "For an optional number, the op gives the same with 0.0 as with None, and something else with "
+            "a number that is practically 0."
         ),
         why=(
-            "0.0 is a value like any other, and callers who ask for it get the default. It is what "
-            "`if value:` and `value or default` do in Python."
+            "0.0 is a value like any other, but callers who pass it get the default. In Python, `if "
+            "value:` and `value or default` do this."
         ),
         fix=(
-            "Ask `value is None`. If 0 is meant to be no value, ask `value == 0` where it is decided, or "
-            'say so where a docstring tells what the argument is ("0: no limit").'
+            "Test `value is None`. If 0 is meant to be no value, test `value == 0` in the code, or say so "
+            'where a docstring describes the argument ("0: no limit").'
         ),
         before="""
 fill = left or float(values[0])
@@ -138,12 +138,12 @@ CHECK = Check(
     variants=(),
     findings=FINDINGS,
     catches=(
-        "`if limit:` and `limit or default` in Python, where limit is an optional float: the op gives with "
-        "0.0 what it gives with None, and with a number next to 0, on both sides of it, something else."
+        "`if limit:` and `limit or default` in Python, where limit is an optional float: the op gives the "
+        "same with 0.0 as with None, and something else with numbers next to 0, on both sides of it."
     ),
     cannot_see=(
-        "Optional whole numbers, of which 0 often is none (for a seed see `relations.seed`), kernels in "
-        "C++, and what the sample does not show: a limit that nothing reaches."
+        "Optional integers, for which 0 often means none (for a seed see `relations.seed`). Kernels in "
+        "C++. Anything that the sample does not show: a limit that nothing reaches."
     ),
     cost="calls",
 )

@@ -32,11 +32,11 @@ class Call:
     """One call of the op.
 
     Args:
-        name: how it differs from that of the sample; empty for that one.
+        name: how it differs from the sample's call; empty for that one.
         sample, placement, seed: of its arguments.
         is_other_dtype: whether it differs in the dtype of the tensors.
-        only_before: whether its own results are not compared: a native kernel may not check a number,
-            and read outside of its arguments.
+        only_before: whether its own results are not compared: a native kernel that does not check a
+            number may read outside its arguments.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Call:
     only_before: bool = False
 
     def case(self, base: Case) -> Case:
-        """The case of the call; its tolerances and the like are those of another one."""
+        """The case of the call, with the tolerances and other settings of `base`."""
         return replace(base, sample=self.sample, placement=self.placement, seed=self.seed)
 
 
@@ -70,7 +70,7 @@ def other_calls(case: Case) -> Iterator[Call]:
     native = crash_risk(case.op, placement.device) is not None
     for name, value, others in _arguments(case):
         if native and not isinstance(value, float):
-            continue  # with other whole numbers a kernel that checks nothing could overwrite memory
+            continue  # with other integers a kernel that checks nothing could overwrite memory
         for new_value in others:
             changed = _with(case.op, sample, name, new_value)
             yield replace(base, name=f"{name}={new_value!r}", sample=changed, only_before=native)
@@ -116,7 +116,7 @@ def _halved(sample: Sample) -> Sample:
 
 
 def _equal(leaf: Any) -> Any:
-    """A tensor that has one of its values everywhere; the least one of whole numbers."""
+    """A tensor that has one of its values everywhere; for integers, the smallest."""
     if isinstance(leaf, torch.Tensor) and leaf.numel() and leaf.layout == torch.strided:
         floating = is_differentiable(leaf.dtype)
         value = leaf.detach().flatten()[0] if floating else comparable(leaf).min()
@@ -128,7 +128,7 @@ def _equal(leaf: Any) -> Any:
 
 
 def _mapped(sample: Sample, change: Callable[[Any], Any]) -> Sample:
-    """The sample with each of its arguments, and of the elements of lists among them, changed."""
+    """The sample with all of its arguments changed, and the elements of lists among them."""
 
     def mapped(value: Any) -> Any:
         is_list = isinstance(value, (list, tuple))

@@ -1,4 +1,4 @@
-"""`relations.padding`: a sequence cut off at its length gives what it gives with padding behind it."""
+"""`relations.padding`: a sequence gives the same with padding behind it as cut off at its length."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Cut(NamedTuple):
     Args:
         lengths: the argument with the lengths.
         entry: of the batch.
-        length: of the sequence; `steps` where there is padding.
+        length: of the sequence without padding.
         steps: the size of the dims that are cut off.
         dims: (path, dim) of these.
         batch: the paths of the tensors that have an entry for each sequence.
@@ -51,7 +51,7 @@ class _Cut(NamedTuple):
     batch: tuple[str, ...]
 
     def taken(self, path: str, tensor: torch.Tensor, *, whole: bool) -> torch.Tensor:
-        """An argument for this sequence alone; `whole` with its padding."""
+        """An argument for this sequence alone; with its padding if `whole`."""
         if path in self.batch:
             tensor = tensor.detach()[self.entry : self.entry + 1]
         if path == self.lengths:
@@ -91,9 +91,9 @@ def check_padding(case: Case) -> None:
 
 
 def _cuts(case: Case) -> Iterator[_Cut]:
-    """The sequences of the case; one that has no padding is taken for half as long.
+    """The sequences of the case; one without padding is taken for half as long.
 
-    Where a call leaves out the lengths of other sequences, nothing says whose these are.
+    There are none if the call leaves out another argument of lengths: the given ones are ambiguous then.
     """
     tensors = {path: tensor for path, tensor in case.inputs().tensors() if is_plain(tensor)}
     if any(names_lengths(name) and name not in tensors for name in _tensor_arguments(case.op)):
@@ -110,7 +110,7 @@ def _cuts(case: Case) -> Iterator[_Cut]:
             if dim > 0 and size >= max(longest, 2)
         ]
         sizes = {tensors[name].shape[dim] for name, dim in dims}
-        if len(sizes) != 1:  # nothing says which one the lengths are of
+        if len(sizes) != 1:  # the dim of the lengths is ambiguous
             continue
         (steps,) = sizes
         for entry, length in enumerate(lengths.tolist()[:_ENTRIES]):
@@ -137,7 +137,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 
 
 def _pairs(calls: Caller, cut: _Cut) -> list[tuple[Leaves, Leaves]]:
-    """What a sequence gives with its padding and without, for each result that both have in common."""
+    """Each result of a sequence that can be compared, with its padding and without."""
     padded, alone = (_results(calls, cut, whole=whole) for whole in (True, False))
     if padded is None or alone is None or len(padded) != len(alone):
         return []
@@ -159,7 +159,7 @@ def _results(calls: Caller, cut: _Cut, *, whole: bool) -> Leaves | None:
 
 
 def _without_padding(cut: _Cut, padded: Any, alone: Any) -> Any:
-    """A result without what it has for the padding; None where it has other sizes than the other one."""
+    """A result without its entries for the padding; None if its sizes differ from `alone` even then."""
     if not isinstance(padded, torch.Tensor) or not isinstance(alone, torch.Tensor):
         return padded
     if padded.dim() != alone.dim():
@@ -176,7 +176,7 @@ def _wrong(case: Case, pairs: list[tuple[Leaves, Leaves]]) -> Disagreement | Non
 
 
 def _is_wrong_in_double(case: Case, cut: _Cut) -> bool:
-    """Whether it is so in double precision too; True if the op does not compute in it."""
+    """Whether results differ in double precision too; True if the op does not support it."""
 
     def ask(wide: Case) -> bool:
         pairs = _pairs(Caller(wide), cut)
@@ -219,16 +219,16 @@ def _says_so(op: Op) -> bool:
 FINDINGS = {
     "padding-has-influence": Explanation(
         meaning=(
-            "A docstring says that what stands behind the end of a sequence is ignored. With padding "
+            "A docstring says that anything behind the end of a sequence is ignored. But with padding "
             "there, a sequence gives another result than cut off at its length."
         ),
         why=(
-            "Something runs over all steps, or starts from the last one, in place of the last of the "
-            "sequence. What a sequence gives depends on the longest one in its batch."
+            "Something runs over all steps, or starts from the last step instead of the last one of the "
+            "sequence. The result for a sequence then depends on the longest one in its batch."
         ),
         fix=(
-            "Look at what starts from the end, divides by the number of steps, or takes the largest of "
-            "all of them: it has to use the length of the sequence. If padding is meant to count, correct "
+            "Look for code that starts from the end, divides by the number of steps, or takes the largest "
+            "of all of them: it must use the length of the sequence. If padding is meant to count, correct "
             "the docstring."
         ),
         before="""
@@ -247,7 +247,7 @@ for step in range(length - 1, 0, -1): ...
 
 CHECK = Check(
     name="relations.padding",
-    summary="a sequence cut off at its length gives what it gives with padding behind it",
+    summary="a sequence gives the same with padding behind it as cut off at its length",
     run=check_padding,
     gradients=False,
     needs=_says_so,
@@ -255,13 +255,13 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "An op with lengths of sequences, whose docstring says that padding is ignored, and that gives "
-        "something else for a sequence with padding than for the same sequence cut off: a path that "
-        "starts at the last step, a mean over all steps."
+        "Padding that changes a result, although the op has lengths of sequences and its docstring says "
+        "that padding is ignored: a path that starts at the last step, a mean over all steps. A sequence "
+        "with padding is compared with the same sequence cut off."
     ),
     cannot_see=(
-        "Ops whose docstring says nothing of the kind, lengths of which it cannot be told which dim they "
-        "are of, batches that are not the first dim, and results of other sizes."
+        "Ops without such a docstring, lengths whose dim is ambiguous, batches that are not the first dim, "
+        "and results of other sizes."
     ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""`relations.padding_positions`: -1, where a docstring calls it padding, is not the last position."""
+"""`relations.padding_positions`: -1 that a docstring calls padding is not taken for the last position."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .scripts import call_lines, position
 
 
 class _Wrapped(NamedTuple):
-    """Positions of which -1 gives what the last one gives.
+    """An argument in which -1 gives the same as the last position.
 
     Args:
         path: of the argument.
         last: the last position.
         other: a position that gives something else.
-        result: in which it does.
+        result: the name of the result that differs for `other`.
     """
 
     path: str
@@ -49,7 +49,7 @@ def check_padding_positions(case: Case) -> None:
     skip_if_no_results(case)
     skip_if_random(case)
     if not any(_positions(case)):
-        reason = "no tensor holds positions of which a docstring says that -1 is padding"
+        reason = "no docstring calls -1 padding in a tensor of positions"
         raise skip("nothing-to-check", reason, unjudged=False)
     reason = "the op does not take -1, or the last position"
     wrapped = answer_if_taken(case, _answer, reason)
@@ -57,14 +57,14 @@ def check_padding_positions(case: Case) -> None:
         path, last, other, result = wrapped
         raise fail(
             "padding-taken-for-last",
-            f"{case.op.name}: a docstring says that -1 in {path} stands for none, and -1 gives exactly "
-            f"what {last}, the last position, gives; {other} gives something else: {result}",
+            f"{case.op.name}: a docstring says that -1 in {path} stands for none, but -1 gives exactly "
+            f"the same as {last}, the last position; {other} gives something else: {result}",
             repro=_script(case, wrapped),
         )
 
 
 def _positions(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors of which a docstring says that -1 is padding, and that have none."""
+    """The tensors without padding for which a docstring calls -1 padding."""
     for path, tensor in case.inputs().tensors():
         whole = not is_differentiable(tensor.dtype) and tensor.dtype.is_signed
         if not whole or not tensor.numel() or not is_plain(tensor) or names_offsets(path):
@@ -103,7 +103,7 @@ def _last_positions(case: Case, path: str, highest: int) -> list[int]:
 
 
 def _with(tensor: torch.Tensor, last: int, number: int) -> torch.Tensor:
-    """The positions with a number at their end, and the last position nowhere else."""
+    """The positions with `number` as the last element, and 0 wherever else `last` was."""
     flat = comparable(tensor).flatten().clone()
     flat[flat == last] = 0
     flat[-1] = number
@@ -111,12 +111,12 @@ def _with(tensor: torch.Tensor, last: int, number: int) -> torch.Tensor:
 
 
 def _results(calls: Caller, path: str, positions: torch.Tensor) -> Leaves | None:
-    """What the op gives with other positions; None where it raises."""
+    """The results for other positions; None if the op raises."""
     return copied_results(calls(with_argument(calls.case.inputs(), path, positions)))
 
 
 def _has_padding(op: Op) -> bool:
-    """Whether a docstring says of some tensor that -1 stands for something that is not there."""
+    """Whether a docstring says that -1 in some tensor stands for a missing position."""
     names = [item.name for item in op.arguments if "Tensor" in str(item.type)]
     return any(marks_missing(op, name) for name in names)
 
@@ -142,16 +142,16 @@ def _script(case: Case, wrapped: _Wrapped) -> str:
 FINDINGS = {
     "padding-taken-for-last": Explanation(
         meaning=(
-            "A docstring says of positions that -1 stands for none: padding, nothing found. With -1 the op "
-            "reads or writes at the last position."
+            "A docstring says that -1 stands for none: padding, nothing found. But with -1 the op reads or "
+            "writes at the last position."
         ),
         why=(
-            "-1 as an index counts from the end, in Python and in torch: padding overwrites what another "
-            "entry has there, or its values come into the result. No error tells."
+            "As an index, -1 counts from the end, in Python and in torch. Padding then overwrites what "
+            "another entry has there, or the values there come into the result. No error is raised."
         ),
         fix=(
-            "Leave out what is negative before it is used as an index: `kept = slots >= 0`, then "
-            "`cache[slots[kept]] = values[kept]`; or clamp it to 0 and mask the result."
+            "Drop negative positions before you use them as an index: `kept = slots >= 0`, then "
+            "`cache[slots[kept]] = values[kept]`. Or clamp them to 0 and mask the result."
         ),
         before="""
 cache[slots] = values
@@ -167,18 +167,19 @@ cache[slots[kept]] = values[kept]
 
 CHECK = Check(
     name="relations.padding_positions",
-    summary="-1, which a docstring calls padding, is not taken for the last position",
+    summary="-1 is not taken for the last position where a docstring calls it padding",
     run=check_padding_positions,
     gradients=False,
     needs=_has_padding,
     variants=(),
     findings=FINDINGS,
     catches=(
-        "Positions of which a docstring says that -1 stands for none, and with which the op gives exactly "
-        "what it gives with the last position, and with another one something else."
+        "-1 that acts as the last position, although a docstring says that it stands for none: the op "
+        "gives exactly the same with both, and something else with another position."
     ),
     cannot_see=(
-        "What -1 should give, positions of which no docstring says so, and samples that have -1 in them."
+        "The result that -1 should give. Positions for which no docstring calls -1 padding, and samples "
+        "that contain -1."
     ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""`relations.permutation`: entries in another order give the same, as they do where they are few."""
+"""`relations.permutation`: many entries give the same in another order, if few do."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .entries.learn import CAUSES, Broken, Learned, in_both, look_at_groups
 from .entries.purpose import ignores_entries, note_if_on_purpose
 from .entries.script import rearranging_lines
 
-# By the name of a result: the dims of it that may follow the order; its shape, if it may not depend on it.
+# By name of a result: its dims that may follow the order, and its shape if the order may not matter.
 _Shape = tuple[int, ...]
 _Ways = frozenset[int | _Shape]
 _Rules = Mapping[str, _Ways]
 
-_DRAWS = 12  # of few entries, before what does not hold for many is reported
+_DRAWS = 12  # of few entries, for which the relation must hold before a finding is reported
 _ORDERS = (
     ("in reverse", "torch.arange({size}).flip(0)"),
     ("shuffled", "torch.randperm({size}, generator=torch.Generator().manual_seed(1))"),
@@ -31,7 +31,7 @@ _ORDERS = (
 
 
 def check_permutation(case: Case) -> None:
-    """Compare results for entries in another order, if order does not count where they are few."""
+    """Compare results for entries in another order, if the order of few does not matter."""
     broken = look_at_groups(case, _look)
     if broken is not None:
         raise broken.failure("result-depends-on-order")
@@ -60,7 +60,7 @@ def _look(case: Case, group: DimGroup) -> Learned:
         same = "the same" if dim is None else "the same in that order"
         message = (
             f"{case.op.name}: with the {group.size} entries along {group} {order} it does not give "
-            f"{same}, as it does with {group.trusted}: {wrong.name}: {wrong.text}"
+            f"{same}, but with {group.trusted} it does: {wrong.name}: {wrong.text}"
         )
         script = rearranging_lines(case, group, wrong, along) + _SCRIPT.format(
             order=code.format(size=group.size),
@@ -77,7 +77,7 @@ def _index(code: str, size: int) -> torch.Tensor:
 
 
 def _followed_dim(ways: _Ways) -> int | None:
-    """The dim that follows the order; None where none does. One whose entries are equal does both."""
+    """The dim that follows the order; None without one. A dim of equal entries follows it and does not."""
     return next((way for way in ways if isinstance(way, int)), None)
 
 
@@ -88,10 +88,10 @@ def _along(rules: _Rules) -> Along:
 
 
 def _learned_rules(case: Case, group: DimGroup) -> _Rules:
-    """How each result follows the order of few entries; those that follow in no way are left out."""
+    """How each result follows the order of few entries; results that follow in no way are left out."""
     learned = []
     positions = torch.arange(group.trusted)
-    for draw, index in enumerate((positions, positions // 2 * 2)):  # once every value comes twice
+    for draw, index in enumerate((positions, positions // 2 * 2)):  # the second has equal entries
         entries = few_entries(case, group, index, draw)
         learned.append(
             _rules_of(Rearranged(entries.case, group, entries.arguments), len(index), draw > 0)
@@ -102,7 +102,7 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
 
 
 def _holds_for_few(case: Case, group: DimGroup, name: str, ways: _Ways) -> bool:
-    """Whether a result follows the order of few entries in further draws too: it may have by chance."""
+    """Whether a result follows the order of few entries in further draws too, and not by chance."""
     for draw in range(2, 2 + _DRAWS):
         entries = few_entries(case, group, torch.arange(group.trusted), draw)
         calls = Rearranged(entries.case, group, entries.arguments)
@@ -112,7 +112,7 @@ def _holds_for_few(case: Case, group: DimGroup, name: str, ways: _Ways) -> bool:
 
 
 def _rules_of(calls: Rearranged, size: int, twice: bool) -> _Rules:
-    """The rules that hold in one draw; where its entries come `twice`, no dependence can be told."""
+    """The rules that hold in one draw; if its entries come `twice`, no dependence can be seen."""
     whole = calls.whole
     if whole is None:
         return {}
@@ -144,7 +144,7 @@ def _ways(result: Any, size: int) -> _Ways:
 def _consistent(
     calls: Rearranged, whole: Results, rules: _Rules, size: int, along: Along | None = None
 ) -> _Rules:
-    """The ways in which results follow every order; those that follow in no way are left out.
+    """The ways in which results follow every order; results without one are left out.
 
     Args:
         along: as in `Rearranged.taken`.
@@ -170,7 +170,7 @@ def _consistent(
 
 
 def _violation(calls: Rearranged, rules: _Rules, index: torch.Tensor) -> Wrong | None:
-    """The first result that follows in no way that it may."""
+    """The first result that follows the order in none of its ways."""
     whole = calls.whole
     reordered = calls.taken(index, _along(rules)) if whole is not None else None
     if whole is None or reordered is None:
@@ -191,9 +191,9 @@ def _broken(
     way: int | _Shape,
     index: torch.Tensor,
 ) -> Wrong | None:
-    """How a result does not follow the order along one of its dims, or is not the same.
+    """How a result fails to follow the order along a dim, or to stay the same; None if it does not fail.
 
-    One that should be the same says nothing in another shape: it has a number for each block of entries.
+    A result that should stay the same is not judged in another shape: it may have a number for each block.
     """
     expected, actual = whole[name], reordered[name]
     if isinstance(expected, torch.Tensor):
@@ -215,18 +215,18 @@ assert_close(call(index), {followed})
 FINDINGS = {
     "result-depends-on-order": Explanation(
         meaning=(
-            "Where entries along a dim are few, their order does not count: the result is the same, or in "
-            "the same order as they are. Where they are many, it counts."
+            "For few entries along a dim, their order does not matter: the result stays the same, or "
+            "follows their order. For many entries it matters."
         ),
         why=(
-            "Which entries are treated in another way depends on where they stand: those behind the last "
-            "full block, those at the edge of a block, all blocks but one."
+            "The op treats some entries differently because of where they stand: those after the last full "
+            "block, those at the edge of a block, all blocks but one."
         ),
         fix=(
-            "Look at what happens beyond the size of a block, of a vector or of a chunk: is the rest "
-            "computed, is what earlier blocks gave combined with the next, is the mask of the last block "
-            "that of its own size? If order is meant to count, or only so many entries are taken, write "
-            'checks=["-relations.permutation"].'
+            "Look at what happens beyond the size of a block, of a vector or of a chunk. Is the rest "
+            "computed? Are the results of earlier blocks combined with the next? Does the mask of the last "
+            "block have the size of that block? If the order is meant to matter, or only so many entries "
+            'are taken, write checks=["-relations.permutation"].'
         ),
         before="""
 blocks = x[: len(x) // BLOCK * BLOCK].view(-1, BLOCK)   # the rest is left out
@@ -243,23 +243,23 @@ return blocks.sum(1).sum()
 
 CHECK = Check(
     name="relations.permutation",
-    summary="many entries in another order give the same, as few do",
+    summary="many entries give the same in another order, if few do",
     run=check_permutation,
     variants=("shape", "large", "long"),
     variants_with_gradients=True,
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "A kernel or a backward that treats entries by where they stand: the rest behind the last full "
-        "block, blocks that forget what the ones before gave. It is first seen on the sample, or on eight "
-        "entries of a larger one, that results do not depend on the order of entries along a dim, or "
-        "follow it. On larger sizes they must do so too, also with other values."
+        "A kernel or a backward that treats entries by where they stand: the rest after the last full "
+        "block, blocks that forget the results of earlier ones. The check first learns, on the sample or "
+        "on eight entries of a larger one, whether results ignore the order of entries along a dim, or "
+        "follow it. On larger sizes they must do the same, also with other values."
     ),
     cannot_see=(
-        "What is wrong for all entries alike, ops in which order counts, and sizes that are not tried. A "
-        "finding is a note where a whole number among the arguments or a docstring may say how many "
-        "entries are taken. Results that follow the order count only where some of them depend on no "
-        "entry: blocks of entries may have scales of their own."
+        "Mistakes that affect all entries alike, ops in which order matters, and sizes that are not tried. "
+        "A finding is a note where an integer argument or a docstring may limit how many entries are "
+        "taken. Results that follow the order count only where some of them depend on no entry: blocks of "
+        "entries may have their own scales."
     ),
     cost="many calls",
 )

@@ -1,4 +1,4 @@
-"""Script lines that call an op and collect what it gives; see `Check.repro`."""
+"""Script lines that call an op and collect its results; see `Check.repro`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def call_lines(name: str, rounded_to: object = None) -> str:
 
     Args:
         name: of the result, as in `compare.everything`.
-        rounded_to: the dtype whose numbers the grad_outputs are; None: that of the outputs.
+        rounded_to: the dtype that the grad_outputs are rounded to; None: that of the outputs.
     """
     rounded = "" if rounded_to is None else f".to({rounded_to}).to(wide)"
     is_gradient = name.startswith(GRADIENT)
@@ -58,7 +58,7 @@ def call_lines(name: str, rounded_to: object = None) -> str:
 
 
 def position(case: Case, name: str) -> int:
-    """Where a result stands in what `call` of `call_lines` returns."""
+    """The index of a result in the list that `call` of `call_lines` returns."""
     run = case.eager
     if name.startswith(GRADIENT):
         names = [path for path, _ in run.arguments.differentiable()]

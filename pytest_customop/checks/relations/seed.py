@@ -24,10 +24,10 @@ _OTHER = 1_276_019_553  # added to the case's seed
 
 
 def check_seed(case: Case) -> None:
-    """Call the op twice from one state of all random streams, then of some: torch's, its generator."""
+    """Call the op twice from one state of all random streams, of torch's only, and of its generator."""
     skip_if_no_results(case)
     if has_own_generator(case.op):
-        reason = "a docstring says that torch's seed is not the one of the op"
+        reason = "a docstring says that the op does not draw from torch's seed"
         raise skip("nothing-to-check", reason, unjudged=False)
     name = _generator_of(case.op)
     generator = _generator(case, name) if name is not None else None
@@ -93,8 +93,8 @@ def _optional_seed_of(op: Op) -> str | None:
 def _compare_zero(case: Case, name: str) -> None:
     """Compare two calls with the seed 0, which an op may take for None: `if seed:`.
 
-    What the seed is for is seen first: without one the random streams of the process decide, and with
-    another one they do not.
+    Before that, the seed must show that it works: without one, the random streams of the process decide,
+    and with another one they do not.
     """
     sample = dict(case.inputs().named()).get(name)
     usual = sample if type(sample) is int and sample else 1
@@ -111,15 +111,15 @@ def _number(name: str, value: int | None) -> _Argument:
 
 
 def _compare_besides_torch(case: Case, argument: _Argument | None) -> None:
-    """Compare two calls from one seed of torch, and other states of Python's and numpy's streams."""
+    """Compare two calls from one torch seed and different states of Python's and numpy's streams."""
     kept = copied(results(_call(case, argument, 0)))
     actual = results(_call(case, argument, 0, besides_torch=_OTHER))
     wrong = disagreement(case, actual, kept)
     if wrong is not None:
         raise fail(
             "outputs-ignore-seed",
-            f"{case.op.name}: two calls with equal inputs, from one torch.manual_seed and other states of "
-            f"Python's and numpy's random streams, give other values: {wrong}",
+            f"{case.op.name}: two calls with equal inputs, from one torch.manual_seed and different states "
+            f"of Python's and numpy's random streams, give different values: {wrong}",
             repro=_script(case, argument, 0, wrong.name),
             picture=wrong.picture,
             note=None if speaks_of_seed(case.op) else NOT_ASKED,
@@ -131,7 +131,7 @@ def _difference(case: Case, argument: _Argument | None, other: int = _OTHER) -> 
 
     Args:
         argument: the argument that both calls get; None: none.
-        other: what the seed of the streams differs by; 0: nothing.
+        other: by how much the seed of the streams differs; 0: not at all.
     """
     first = _call(case, argument, 0)
     kept = copied(results(first))
@@ -146,7 +146,7 @@ def _compare(case: Case, argument: _Argument | None, code: str, other: int = 0) 
     where = "from one seed" if argument is None else argument.what
     raise fail(
         code,
-        f"{case.op.name}: two calls with equal inputs, {where}, give other values: {wrong}",
+        f"{case.op.name}: two calls with equal inputs, {where}, give different values: {wrong}",
         repro=_script(case, argument, other, wrong.name),
         picture=wrong.picture,
     )
@@ -158,9 +158,9 @@ def _call(
     """One call.
 
     Args:
-        argument: that it gets; None: none.
-        other: what the seed of all streams differs by.
-        besides_torch: what that of Python's and numpy's streams differs by; None: as of torch's.
+        argument: the argument that it gets; None: none.
+        other: by how much the seed of all streams differs.
+        besides_torch: the same for Python's and numpy's streams; None: as torch's.
     """
     arguments = case.inputs()
     if argument is not None:
@@ -191,16 +191,17 @@ def _script(case: Case, argument: _Argument | None, other: int, result: str) -> 
 FINDINGS = {
     "outputs-ignore-seed": Explanation(
         meaning=(
-            "The op is tagged torch.Tag.nondeterministic_seeded, and two calls from one seed "
-            "give other values: of torch.manual_seed alone, or of it with those of numpy and Python."
+            "The op is tagged torch.Tag.nondeterministic_seeded, but two calls from one seed give "
+            "different values. That holds for torch.manual_seed alone, or also if numpy and Python are "
+            "seeded."
         ),
         why=(
             "The tag says that the seed decides. Activation checkpointing restores the random state and "
             "calls the op again: it gets another mask, and wrong gradients. No run can be repeated."
         ),
         fix=(
-            "Draw from torch's generator of the device, or seed one of your own from it. If the values "
-            'come from hardware or time on purpose, write checks=["-relations.seed"].'
+            "Draw from torch's generator of the device, or seed your own from it. If the values come from "
+            'hardware or time on purpose, write checks=["-relations.seed"].'
         ),
         before="""
 noise = numpy.random.default_rng().standard_normal(x.shape)   # seeded from the system
@@ -213,10 +214,13 @@ noise = torch.randn(x.shape, device=x.device)
     ),
     "outputs-ignore-generator": Explanation(
         meaning=(
-            "The op takes a torch.Generator, and two calls with generators of one seed give other values "
-            "where the global random streams differ."
+            "The op takes a torch.Generator, but two calls with generators of one seed give different "
+            "values where the global random streams differ."
         ),
-        why="The caller's generator does not decide: what it is given for cannot be repeated.",
+        why=(
+            "The caller's generator does not decide what is drawn, so the caller cannot reproduce the "
+            "values."
+        ),
         fix="Pass the generator on to every function that draws: torch.rand(..., generator=generator).",
         before="""
 return x * (torch.rand(x.shape, device=x.device) > p)
@@ -229,13 +233,13 @@ return x * (torch.rand(x.shape, generator=generator, device=x.device) > p)
     ),
     "zero-taken-for-no-seed": Explanation(
         meaning=(
-            "The op takes an optional seed. With another one the seed alone decides; with 0 the random "
-            "streams of the process do, as without a seed."
+            "The op takes an optional seed. With another seed, it alone decides. With 0, the random "
+            "streams of the process decide, as without a seed."
         ),
         why="0 is the seed that most callers begin with, and their runs cannot be repeated.",
         fix=(
-            "Ask `seed is not None`. If 0 is meant to be no seed, say so where a docstring tells what the "
-            'argument is ("0: no seed"), or write checks=["-relations.seed"].'
+            "Test `seed is not None`. If 0 is meant to be no seed, say so where a docstring describes the "
+            'argument ("0: no seed"), or write checks=["-relations.seed"].'
         ),
         before="""
 generator = torch.Generator().manual_seed(seed) if seed else None
@@ -257,11 +261,11 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Of an op tagged `nondeterministic_seeded`: other values for the same seed of torch, numpy and "
-        "Python, and for the same of torch alone, which is a note where no docstring speaks of seeds. Of "
-        "one that also takes a `torch.Generator`: other values for generators of one seed, where the "
-        "global streams differ. An optional seed of which 0 is taken for none. Of an op that has a "
-        "generator of its own by its docstring: nothing."
+        "An op tagged `nondeterministic_seeded` that gives different values for the same seed of torch, "
+        "numpy and Python, or of torch alone (a note where no docstring speaks of seeds). One that takes a "
+        "`torch.Generator`, and gives different values for generators of one seed where the global streams "
+        "differ. An optional seed whose 0 is taken for none. An op with its own generator, according to "
+        "its docstring, is left alone."
     ),
     cannot_see="Random numbers of the backward, and differences that rounding explains.",
     cost="calls",

@@ -1,4 +1,4 @@
-"""`relations.split`: parts of the entries, computed alone, give what they give together."""
+"""`relations.split`: parts of the entries give the same alone as together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Way(NamedTuple):
         verb: for a message.
         code: an expression of the results `one` and `other` of two parts, and of the numbers `m` and `n`
             of their entries; empty where each part gives its own entries of the result.
-        dim: of the result, that has these entries.
+        dim: the dim of the result that has these entries.
         fractions: whether it is for floating-point results only.
     """
 
@@ -56,7 +56,7 @@ _OTHER_DRAW = 2  # after the two that the ways are learned from
 
 
 def check_split(case: Case) -> None:
-    """Compare what many entries give with what parts of them do, if few are computed by themselves."""
+    """Compare the results of many entries with those of parts, if these have a relation for few entries."""
     broken = look_at_groups(case, _look)
     if broken is not None:
         raise broken.failure("parts-differ-from-whole")
@@ -87,15 +87,15 @@ def _broken(
     way = next(way for way in rules[wrong.name] if (way.dim is None) == (len(parts) == 2))
     ranges = [part.description for part in parts]
     if way.dim is not None:
-        text = f"entries {ranges[0]} along {group} alone do not give what they give among all {group.size}"
+        text = f"entries {ranges[0]} along {group} do not give the same alone as among all {group.size}"
         compared = f"expected.index_select({way.dim}, {parts[0].code}), call({parts[0].code})"
     else:
         text = (
-            f"entries {ranges[0]} and {ranges[1]} along {group}, {way.verb}, do not give what all "
-            f"{group.size} give together"
+            f"entries {ranges[0]} and {ranges[1]} along {group}, {way.verb}, do not give the same as "
+            f"all {group.size} together"
         )
         compared = f"expected, ({way.code}).to(expected.dtype)"
-    message = f"{case.op.name}: {text}, as parts of {group.trusted} do: {wrong.name}: {wrong.text}"
+    message = f"{case.op.name}: {text}, but parts of {group.trusted} do: {wrong.name}: {wrong.text}"
     lines = rearranging_lines(case, group, wrong, _along(rules))
     if way.dim is None:
         lines += "".join(
@@ -109,7 +109,7 @@ def _broken(
 
 
 def _violations(group: DimGroup, rules: _Rules) -> Iterator[tuple[Violation, tuple[Part, ...]]]:
-    """What looks for a difference between all entries and some parts, with these parts."""
+    """Functions that look for a difference between all entries and some parts, with these parts."""
     if any(way.dim is not None for ways in rules.values() for way in ways):
         for part in windows(group):
             yield partial(_differs, rules=rules, parts=(part,)), (part,)
@@ -119,12 +119,12 @@ def _violations(group: DimGroup, rules: _Rules) -> Iterator[tuple[Violation, tup
 
 
 def _differs(calls: Rearranged, rules: _Rules, parts: tuple[Part, ...]) -> Wrong | None:
-    """The first result that no way gives which parts of it may.
+    """The first result that its parts give in none of its ways.
 
     Args:
         calls: of the op on all entries.
         rules: the ways, by result.
-        parts: one, of a result that has its entries; or two that are all entries together.
+        parts: one, for a result that has its entries; or two that together are all entries.
     """
     whole = calls.whole
     taken = (
@@ -150,7 +150,7 @@ def _wrong(
     way: _Way,
     parts: tuple[Part, ...],
 ) -> Wrong | None:
-    """How a result is not what its parts give in one way."""
+    """How a result differs from what its parts give in one way; None if it does not."""
     expected = whole[name]
     if way.dim is not None:
         (part,), (actual,) = parts, [result[name] for result in results]
@@ -165,7 +165,7 @@ def _wrong(
 
 
 def _along(rules: _Rules) -> Along:
-    """The outputs whose gradients can be told from those of their parts."""
+    """The outputs whose gradients follow from those of parts, each with its dim of entries, if any."""
     along = {}
     for name, ways in rules.items():
         taken = next((way for way in ways if way.dim is not None), None)
@@ -175,16 +175,16 @@ def _along(rules: _Rules) -> Along:
 
 
 def _learned_rules(case: Case, group: DimGroup) -> _Rules:
-    """How two parts, each of a size known to be right, give each result.
+    """The ways in which two parts, each of a trusted size, give each result.
 
-    Results for which there is no way are left out.
+    Results without one are left out.
     """
     learned = []
     positions = torch.arange(2 * group.trusted)
-    for draw, index in enumerate((positions, positions // 2 * 2)):  # once every value comes twice
+    for draw, index in enumerate((positions, positions // 2 * 2)):  # the second has equal entries
         entries = few_entries(case, group, index % group.size, draw)
         rules = _rules_of(Rearranged(entries.case, group, entries.arguments), len(index))
-        if draw == 0:  # in the other one, entries that are beside each other are equal
+        if draw == 0:  # in the second one, neighbouring entries are equal
             half = few_entries(case, group, positions[: group.trusted])
             calls = Rearranged(half.case, group, half.arguments)
             depending = calls.depending(calls.whole or {}, group.trusted)
@@ -200,7 +200,7 @@ def _learned_rules(case: Case, group: DimGroup) -> _Rules:
 
 
 def _holds_for_others(case: Case, group: DimGroup, name: str, ways: frozenset[_Way]) -> bool:
-    """Whether a way fits few entries from all over the case too: the first ones may be of one segment."""
+    """Whether a way also fits few entries from all over the case: the first ones may share a segment."""
     count = 2 * group.trusted
     positions = torch.arange(count) * (group.size - 1) // (count - 1)
     entries = few_entries(case, group, positions, _OTHER_DRAW)
@@ -282,19 +282,19 @@ def _holds(
 FINDINGS = {
     "parts-differ-from-whole": Explanation(
         meaning=(
-            "Where entries along a dim are few, parts of them give what they give together: each its own "
-            "entries of the result, or results whose sum, mean, largest or smallest is that of all. Where "
-            "they are many, it is not so."
+            "For few entries along a dim, parts of them give the same as all together: each its own "
+            "entries of the result, or results whose sum, mean, maximum or minimum is that of all. For "
+            "many entries this does not hold."
         ),
         why=(
-            "With more entries than the author tried, the op computes something else: the rest behind the "
+            "With more entries than the author tried, the op computes something else: the rest after the "
             "last full block is left out, a count or an offset overflows, a buffer is too small, one block "
             "is combined with the next in a wrong way."
         ),
         fix=(
             "Look at what happens beyond the size of a block, of a vector or of a chunk, and at the dtypes "
-            "of counts and offsets. If many entries are meant to give something else, or only so many are "
-            'taken, write checks=["-relations.split"].'
+            "of counts and offsets. If the op treats many entries differently on purpose, or takes only so "
+            'many, write checks=["-relations.split"].'
         ),
         before="""
 for start in range(0, len(x) // BLOCK * BLOCK, BLOCK):   # the rest is left out
@@ -311,22 +311,22 @@ for start in range(0, len(x), BLOCK):
 
 CHECK = Check(
     name="relations.split",
-    summary="parts of many entries, computed alone, give what they give together, as those of few do",
+    summary="parts of many entries give the same alone as together, if parts of few do",
     run=check_split,
     variants=("shape", "large", "long"),
     variants_with_gradients=True,
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "A kernel or a backward that does something else for many entries than for few: it leaves out the "
-        "rest behind the last full block, counts in too few bits, combines blocks in a wrong way. It is "
-        "first seen on the sample, or on eight entries of a larger one, how parts along a dim give the "
-        "result: each its own entries, or a sum, a mean, the largest, the smallest, a logarithm of summed "
-        "exponentials. On larger sizes they must give it so too, also with other values."
+        "A kernel or a backward that treats many entries differently from few: it leaves out the rest "
+        "after the last full block, counts in too few bits, combines blocks in a wrong way. The check "
+        "first learns, on the sample or on eight entries of a larger one, how parts along a dim give the "
+        "result: each its own entries, or a sum, a mean, a maximum, a minimum, a logarithm of summed "
+        "exponentials. On larger sizes the parts must give it in the same way, also with other values."
     ),
     cannot_see=(
-        "Results of another kind, and sizes that are not tried. A finding is a note where a whole number "
-        "among the arguments or a docstring may say how many entries are taken."
+        "Results of another kind, and sizes that are not tried. A finding is a note where an integer "
+        "argument or a docstring may limit how many entries are taken."
     ),
     cost="many calls",
 )

@@ -30,18 +30,18 @@ from .scripts import call_lines, compare_lines
 
 _SEVERAL = 4
 _MOVES = 3
-_CALLS = 20  # in which threads may write to one element at the same time, or not
+_CALLS = 20  # threads write to one element at the same time in some calls only
 _BUSY = 0.01  # seconds of work, a multiple of the time that a thread takes to start
 _TIMES = 16
-_ELEMENTS = 2**24  # of all tensors, in that larger case
+_ELEMENTS = 2**24  # of all tensors in the larger case
 _DIVIDING = frozenset({"get_num_threads", "ThreadPoolExecutor", "ThreadPool", "Thread"})
 
 
 def check_thread_count(case: Case) -> None:
     """Call the op with one thread of torch and with several.
 
-    There are four. For a sample of a native op, which runs in this process, there are no more than torch
-    has: the op may have divided memory of its own among those that it saw first.
+    Several are four. A sample of a native op runs in this process with the number that torch has now: the
+    op may have divided its own memory among the threads that it saw first.
     """
     skip_if_no_results(case)
     skip_if_random(case)
@@ -91,7 +91,7 @@ def _compare(case: Case, several: int, count: int = 1) -> float:
             raise skip("ill-conditioned", reason, unjudged=False)
     raise fail(
         "result-depends-on-thread-count",
-        f"{case.op.name}: with {several} threads of torch it does not give what it gives with one: {wrong}",
+        f"{case.op.name}: with {several} threads of torch it does not give the same as with one: {wrong}",
         repro=call_lines(wrong.name)
         + _SCRIPT.format(several=several, calls=10 * _CALLS)
         + compare_lines(case, wrong.name),
@@ -103,7 +103,7 @@ def _compare(case: Case, several: int, count: int = 1) -> float:
 def _with_more_work(case: Case, seconds: float) -> Case | None:
     """A larger case, in which threads that write to one element do so at the same time.
 
-    Threads need some time to start: where each has little to do, they work one after the other.
+    Threads need some time to start: if each has little to do, they work one after the other.
 
     Args:
         case: of a variant with a large dim.
@@ -139,16 +139,17 @@ for _ in range({calls}):
 FINDINGS = {
     "result-depends-on-thread-count": Explanation(
         meaning=(
-            "Results or gradients with several threads of torch are not those with one, beyond rounding."
+            "Results or gradients with several threads of torch differ from those with one, beyond "
+            "rounding."
         ),
         why=(
             "They change with the machine, with OMP_NUM_THREADS, and in the worker processes of a data "
             "loader, which have one thread."
         ),
         fix=(
-            "Let no part of a parallel loop (at::parallel_for) depend on another: divide along a dim whose "
-            "rows are computed by themselves, or keep a partial result for each chunk and combine them at "
-            "the end. The chunks must cover every element, and no two may write to one."
+            "No part of a parallel loop (at::parallel_for) may depend on another: divide along a dim whose "
+            "rows are independent, or keep a partial result for each chunk and combine them at the end. "
+            "The chunks must cover every element, and no two may write to the same one."
         ),
         before="""
 def part(begin, end):   # one for each thread of torch
@@ -177,14 +178,14 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Of an op with a native kernel, or Python code that names threads: results and gradients with one "
-        "thread that are not those with several, beyond another order of additions. A sum that starts anew "
-        "in each chunk, a part that no chunk does. Large variants are those on which a kernel divides its "
-        "work."
+        "Results and gradients that differ between one thread and several, beyond another order of "
+        "additions: a sum that starts anew in each chunk, a part that no chunk computes. The check runs on "
+        "ops with a native kernel, or with Python code that names threads. On large variants, kernels "
+        "divide their work."
     ),
     cannot_see=(
-        "Work that is divided among threads which torch does not count, and ops whose results change as "
-        "much where their inputs are rounded."
+        "Work that is divided among threads that torch does not count, and ops whose results change as "
+        "much when their inputs are rounded."
     ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""`relations.unbatched`: a call without the batch dim gives what a batch of one gives."""
+"""`relations.unbatched`: a call without the batch dim gives the same as a batch of one."""
 
 from __future__ import annotations
 
@@ -35,16 +35,14 @@ def check_unbatched(case: Case) -> None:
     """Call the op with single entries, with and without their batch dim."""
     skip_if_no_results(case)
     skip_if_random(case)
-    reason = (
-        "the sample has no entries that are computed alike, or the op takes none without its dim"
-    )
+    reason = "the sample has no independent entries, or the op takes none without the batch dim"
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
         group, wrong = broken.group, broken.wrong
         raise fail(
             "unbatched-differs",
-            f"{case.op.name}: entry {broken.entry} without the batch dim, {group}, does not give what it "
-            f"gives as a batch of one: {wrong}",
+            f"{case.op.name}: entry {broken.entry} without the batch dim, {group}, does not give the "
+            f"same as in a batch of one: {wrong}",
             repro=_script(case, broken),
             picture=wrong.picture,
         )
@@ -96,16 +94,16 @@ def _script(case: Case, broken: _Broken) -> str:
 FINDINGS = {
     "unbatched-differs": Explanation(
         meaning=(
-            "The op takes one entry without the batch dim too, as its docstring says, and gives other "
+            "As its docstring says, the op also takes one entry without the batch dim. But it gives other "
             "values for it than for a batch that has this entry alone."
         ),
         why=(
-            "The form without a batch has a path of its own, which left out an argument or took a dim for "
-            "another one."
+            "Calls without a batch take their own path, which leaves out an argument or takes one dim for "
+            "another."
         ),
         fix=(
             "Add the batch dim to every argument that has one, call the same code as for a batch, and "
-            "take the dim away again. If the two forms are meant to differ, say so, and write "
+            "remove the dim again. If the two forms are meant to differ, document it, and write "
             'checks=["-relations.unbatched"].'
         ),
         before="""
@@ -124,7 +122,7 @@ if x.dim() == 2:
 
 CHECK = Check(
     name="relations.unbatched",
-    summary="an entry without its batch dim gives what a batch of one gives",
+    summary="an entry without its batch dim gives the same as a batch of one",
     run=check_unbatched,
     gradients=False,
     needs=takes_unbatched,
@@ -132,12 +130,12 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "An op whose docstring says that it takes an entry without the batch dim, and that gives something "
-        "else for it than for a batch of one: an argument forgotten, a dim taken for another."
+        "An entry that gives something else without the batch dim than as a batch of one, although a "
+        "docstring says that the op takes both: a forgotten argument, a dim taken for another."
     ),
     cannot_see=(
-        "Ops whose docstring says nothing of the kind, samples without a batch of two or more, and results "
-        "that have no dim for its entries."
+        "Ops without such a docstring, samples without a batch of two or more, and results without a dim "
+        "for its entries."
     ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""State of the process, which a call must leave as it was.
+"""State of the process, which a call must leave unchanged.
 
-A "call" is one of the op itself, of its fake kernel and, with gradients, of its backward.
+A "call" is a call of the op itself, of its fake kernel or, with gradients, of its backward.
 """

@@ -1,4 +1,4 @@
-"""What a process holds, and how much more of it there is after calls: memory, open files, threads."""
+"""Gauges of what a process holds, and of its growth with calls: memory, open files, threads."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ...core.heap import heap_gauge, native_threads, open_files, python_objects
 MEMORY, RESOURCE = "memory-leaked", "resource-leaked"
 
 _WINDOWS = 3
-_TRIES = 3  # readings of what grows, but not alike
-_TRY_SECONDS = 4.0  # of the processor; after these there is no further one
-_NOISE = 10  # a leak is as many times what grows without the op
+_TRIES = 3  # readings of what grows, but unevenly
+_TRY_SECONDS = 4.0  # of processor time, after which no further reading starts
+_NOISE = 10  # a leak is at least so many times the growth without the op
 _TYPES = 5  # types of objects that are listed
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """Something that calls may leave.
+    """Something that calls may leave behind.
 
     Args:
-        name, singular: of what is counted, for a message: `bytes of the C heap`, and of one of it.
-        code: of the finding.
-        read: gives the amount that there is now.
-        least: the amount a call that is taken for a leak.
-        slack: by how much windows may differ.
+        name, singular: what is counted, for a message: `bytes of the C heap`, `byte of the C heap`.
+        code: the code of the finding.
+        read: returns the current amount.
+        least: the smallest amount per call that counts as a leak.
+        slack: by how much windows may differ, beyond a quarter.
     """
 
     name: str
@@ -45,24 +45,24 @@ class Gauge:
     slack: int = 0
 
     def amount(self, growth: list[int], calls: int) -> str:
-        """What a call leaves, as a message says it."""
+        """What a call leaves behind, for a message."""
         number = round(min(growth) / calls)
         return f"{number} {self.singular if number == 1 else self.name}"
 
     def leaks(self, growth: list[int], calls: int) -> bool:
-        """Whether the amount grew alike in all windows of so many calls."""
+        """Whether the amount grew evenly in all windows of so many calls."""
         smallest, largest = min(growth), max(growth)
         return smallest >= self.least * calls and largest <= 1.25 * smallest + self.slack
 
     def may_leak(self, growth: list[int], calls: int) -> bool:
-        """Whether it grew in most windows, if not alike: other threads allocate and free too."""
+        """Whether it grew in most windows, even if unevenly: other threads allocate and free, too."""
         return sorted(growth)[_WINDOWS // 2] >= self.least * calls
 
 
 def leaking(
     gauges: list[Gauge], call: Callable[[], object], calls: int
 ) -> list[tuple[Gauge, list[int]]]:
-    """The gauges that grow alike in each window of so many calls, with their growth."""
+    """The gauges that grow evenly in each window of so many calls, with their growth."""
     leaks: list[tuple[Gauge, list[int]]] = []
     end = time.process_time() + _TRY_SECONDS
     for _ in range(_TRIES):
@@ -78,10 +78,10 @@ def leaking(
 
 
 def above_noise(gauges: list[Gauge], idle: Callable[[], object], calls: int) -> list[Gauge]:
-    """The gauges, each with a least amount well above what grows without calls of the op.
+    """The gauges, with `least` well above what grows without calls of the op.
 
     Args:
-        idle: what is called beside the op, such as what makes its arguments.
+        idle: a function that does not call the op, such as the one that makes its arguments.
     """
     noise = {gauge.name: max(grown) / calls for gauge, grown in leaking(gauges, idle, calls)}
     return [
@@ -91,7 +91,7 @@ def above_noise(gauges: list[Gauge], idle: Callable[[], object], calls: int) -> 
 
 
 def _grown(gauges: list[Gauge], call: Callable[[], object], calls: int) -> list[list[int]]:
-    """By gauge, how much there is more after each window of so many calls."""
+    """By gauge, the growth in each window of so many calls."""
     readings: list[list[int]] = [[0] * (_WINDOWS + 1) for _ in gauges]
     for window in range(_WINDOWS + 1):
         if window:
@@ -106,7 +106,7 @@ def _grown(gauges: list[Gauge], call: Callable[[], object], calls: int) -> list[
 
 
 def all_gauges() -> list[Gauge]:
-    """Those that this system has."""
+    """The gauges that this system supports."""
     heap = heap_gauge()
     gauges = [
         Gauge("Python objects", "Python object", MEMORY, python_objects, 1, slack=2),
@@ -121,14 +121,14 @@ def all_gauges() -> list[Gauge]:
 
 
 def types_of_objects(call: Callable[[], object], calls: int) -> list[str]:
-    """The types of which there are more objects after each call, for the evidence."""
+    """The types that have more objects after each call, as evidence."""
     before = _count()
     for _ in range(calls):
         call()
     gc.collect()
     new = _count() - before
     listed = [f"{number} {name}" for name, number in new.most_common(_TYPES) if number >= calls]
-    return [f"objects of Python after {calls} calls more: {', '.join(listed)}"] if listed else []
+    return [f"Python objects after {calls} more calls: {', '.join(listed)}"] if listed else []
 
 
 def _count() -> Counter[str]:
@@ -140,7 +140,7 @@ def _count() -> Counter[str]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing that the op prints or logs is kept by what captures it, and no collection comes between."""
+    """Discard what the op prints and logs, so that no capture keeps it, and pause garbage collection."""
     disabled = logging.root.manager.disable
     sink = _Sink()
     logging.disable(sys.maxsize)

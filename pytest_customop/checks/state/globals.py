@@ -35,9 +35,9 @@ def check_globals(case: Case) -> None:
     """Compare global settings before and after the op, its fake kernel and its backward.
 
     It does so with the settings as they are and with others, to find a setting that gets the same value at
-    each call. A sample is also made wrong: a call that raises has to restore them, too.
-    On a variant the settings stay as they are, and fake kernels are left out: it is there for the branches
-    of a call, of which they have few.
+    each call. A sample is also made wrong: a call that raises must restore the settings, too.
+    On a variant the settings stay as they are, and fake kernels are left out: variants are for the branches
+    of a call, and fake kernels have few.
     """
     with preserved(), _threads_to_restore(case):
         for part in parts_of(case, with_fake=case.variant is None):
@@ -48,7 +48,7 @@ def check_globals(case: Case) -> None:
 
 
 def _check_wrong_calls(case: Case) -> None:
-    """Fail for a call that is rejected on purpose; without one, note what one that fails leaves behind."""
+    """Fail if a call that is rejected on purpose changes a setting; note one that fails by accident."""
     by_accident: Finding | None = None
     findings = _findings_of_copies(case) if _is_native(case) else _findings(case, wrong_calls(case))
     for finding in filter(None, findings):
@@ -60,7 +60,7 @@ def _check_wrong_calls(case: Case) -> None:
 
 
 def _findings(case: Case, parts: Iterable[Part]) -> Iterator[Finding | None]:
-    """For each wrong call, that it changes a setting; None if it does not."""
+    """For each wrong call, the finding that it changes a setting; None if it does not."""
     for part in parts:
         try:
             with preserved():
@@ -72,7 +72,7 @@ def _findings(case: Case, parts: Iterable[Part]) -> Iterator[Finding | None]:
 
 
 def _findings_of_copies(case: Case) -> Iterator[Finding | None]:
-    """The same in copies of the process: a wrong call may end one, and the next goes on behind it."""
+    """The same in copies of the process: if a wrong call ends one, the next continues after that call."""
     if not AVAILABLE or case.placement.device != "cpu":
         return
     parts = list(wrong_calls(case))
@@ -93,7 +93,7 @@ def _findings_of_copies(case: Case) -> Iterator[Finding | None]:
 
 
 def _is_rejection(case: Case, error: BaseException) -> bool:
-    """Whether an op raises on purpose. Compiled code has no other way to leave a call early."""
+    """Whether an op raises on purpose. Compiled code always does: it cannot leave a call otherwise."""
     in_python = kernel_in_python(case.op.overload, case.placement.device)
     return not in_python or raised_on_purpose(error)
 
@@ -103,7 +103,7 @@ def _is_native(case: Case) -> bool:
 
 
 def _threads_to_restore(case: Case) -> AbstractContextManager[None]:
-    """More than the one thread that a variant or a worker may have: an op that takes one changes that."""
+    """Two threads instead of one, as on a variant or a worker: an op that sets one thread then shows."""
     threads = torch.get_num_threads()
     if threads > 1 or _is_native(case):
         return contextlib.nullcontext()
@@ -177,15 +177,15 @@ import os
 
 os.environ.pop({name!r}, None)
 run()
-assert {name!r} not in os.environ, "a variable of the environment is new"
+assert {name!r} not in os.environ, "an environment variable is new"
 """
 
 FINDINGS = {
     "global-state-changed": Explanation(
         meaning=(
             "After a call of the op, its fake kernel or its backward, a global setting is "
-            "not what it was: default dtype, grad mode, number of threads, filters of "
-            "warnings, ..."
+            "not what it was: default dtype, grad mode, number of threads, warning "
+            "filters, ..."
         ),
         why=(
             "Everything that runs later in the process runs under the new setting: other "
@@ -217,13 +217,12 @@ CHECK = Check(
     catches=(
         "A global setting that is not restored: default dtype and device, grad mode, "
         "inference mode, autocast, threads, deterministic algorithms, cudnn flags, float32 "
-        "precision, flushing of denormal numbers, anomaly detection, warnings filters, "
-        "numpy's error handling, the environment, the working directory, levels of loggers, "
-        "garbage collection. The call is made under the settings as they are, and again "
-        "under others, so that a setting that gets the same value at each call shows too. It is also "
-        "called with arguments that it may reject, of compiled code in a copy of the process: settings are "
-        "compared where it raises."
+        "precision, flushing of denormal numbers, anomaly detection, warning filters, numpy's error "
+        "handling, the environment, the working directory, logger levels, garbage collection. The "
+        "call is made under the settings as they are, and again under others, so that a setting that "
+        "gets the same value at each call shows, too. The op is also called with arguments that it may "
+        "reject, native code in a copy of the process: if it raises, the settings are compared."
     ),
-    cannot_see="Settings outside of this list.",
+    cannot_see="Settings that are not in this list.",
     cost="calls",
 )

@@ -25,7 +25,7 @@ from .gauges import (
 _CALLS = 10  # in a window
 _WARM = 5  # calls before the first window
 _SLOW, _FEW = 0.02, 4  # seconds; and the calls in a window of an op that takes longer
-_MORE, _FEW_MORE = 5, 2  # times as many are in the windows that confirm a leak; of a slow op
+_MORE, _FEW_MORE = 5, 2  # times as many calls are in the windows that confirm a leak; for a slow op
 _CACHE = 600  # calls after which a cache of usual size is full
 _CACHE_SECONDS = 3.0  # for these calls
 
@@ -35,7 +35,7 @@ class _Way:
     """How the op is called.
 
     Args:
-        what: a call, for a message.
+        what: the call, for a message.
         backward: whether its backward runs.
     """
 
@@ -43,18 +43,18 @@ class _Way:
     backward: bool = False
 
     def call(self, case: Case) -> None:
-        """Call the op, and its backward if that is asked for, and forget the results."""
+        """Call the op, and its backward if `backward`, and drop the results."""
         try:
             run = case.run(case.inputs())
             if self.backward:
                 case.gradients_of(run)
-        except Exception as error:  # a backward may raise; another check says so
+        except Exception as error:  # a backward may raise; another check reports that
             reraise_bug(error)
 
 
 @dataclass(frozen=True)
 class _Growth:
-    """What grows: each gauge with its growth in windows of so many calls, and which objects do."""
+    """The growth by gauge, in windows of so many calls, and the types of the objects that remain."""
 
     gauges: list[tuple[Gauge, list[int]]]
     calls: int
@@ -62,7 +62,7 @@ class _Growth:
 
 
 def check_leaks(case: Case) -> None:
-    """Call the op some dozens of times, and read before and after what the process holds."""
+    """Call the op some dozens of times, and compare what the process holds before and after."""
     for way in _ways(case):
         with quiet():
             growth = _growth(case, functools.partial(way.call, case))
@@ -90,7 +90,7 @@ def _growth(case: Case, call: Callable[[], None]) -> _Growth | None:
     types: list[str] = []
     resources = [gauge for gauge in suspects if gauge.code == RESOURCE]
     if resources:
-        suspects = resources  # a process may have few of them: no more calls than must be
+        suspects = resources  # a process may have few of them: no more calls than necessary
         leaks = leaking(suspects, call, calls)
     else:
         _fill_caches(call)
@@ -119,13 +119,13 @@ def _finding(case: Case, way: _Way, growth: _Growth) -> CheckFailed:
 
 
 def _may_leak(call: Callable[[], None]) -> bool:
-    """Whether something grows in three short windows; if not, a variant is left alone."""
+    """Whether something grows in three short windows; if not, a variant is not checked further."""
     call()
     return bool(leaking(all_gauges(), call, _FEW))
 
 
 def _warm_up(call: Callable[[], None]) -> float:
-    """Make the first calls; returns the seconds of the fastest: others may wait for the machine."""
+    """Make the first calls; returns the seconds of the fastest, as others may wait for the machine."""
     fastest = float("inf")
     for _ in range(_WARM):
         start = time.perf_counter()
@@ -218,10 +218,10 @@ FINDINGS = {
         ),
         why="A training run or a server ends after hours or days, when there is no memory left.",
         fix=(
-            "Free in the kernel what it allocates: std::vector, std::unique_ptr or at::empty in place of "
-            "malloc and new. Let no list, dict or closure at module level keep tensors; a cache needs a "
-            "largest size and keys that come again (shapes, not addresses). What the backward needs goes "
-            "into ctx: it is freed with the graph, also where no backward runs."
+            "Free in the kernel what it allocates: use std::vector, std::unique_ptr or at::empty instead "
+            "of malloc and new. Keep no tensors in a list, dict or closure at module level. A cache needs "
+            "a maximum size and keys that recur (shapes, not addresses). Keep what the backward needs in "
+            "ctx: it is freed with the graph, even if no backward runs."
         ),
         before="""
 _seen = []
@@ -245,7 +245,7 @@ def kernel(x):
         ),
         fix=(
             "Open files in a `with` block, and close what is opened in C++ (RAII). Start threads once, or "
-            "use those of torch (at::parallel_for), and join the ones that a call starts."
+            "use torch's (at::parallel_for), and join the ones that a call starts."
         ),
         before="""
 table = open(path, "rb")
@@ -267,17 +267,16 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "After some calls that warm up: bytes of the C heap (`mallinfo2` of glibc; tensors of the CPU are "
-        "among them), objects of Python, open files and threads that grow alike in three windows of ten "
-        "calls, forward and backward, and then forward alone: what the backward would need goes with the "
-        "graph. Copies of the inputs alone must not grow them. What grows is called "
-        "600 times more, so that a cache fills, and has to grow again. A variant of the sample, which may "
-        "take another branch, is called some dozen times before that, and left alone if nothing grows."
+        "After some warm-up calls: bytes of the C heap (`mallinfo2` of glibc; CPU tensors are among them), "
+        "Python objects, open files and threads that grow evenly in three windows of ten calls. The calls "
+        "are forward and backward, and then forward alone: what the backward would need must go with the "
+        "graph. Growth that copying the inputs causes does not count. If memory grows, up to 600 more "
+        "calls fill caches, and it has to grow again after them. A variant of the sample, which may take "
+        "another branch, is first called about a dozen times, and not checked further if nothing grows."
     ),
     cannot_see=(
-        "Leaks that happen now and then, memory that grows in large steps (a vector that doubles) or was "
-        "mapped without malloc, the C heap on systems "
-        "without glibc 2.33, memory of other devices."
+        "Occasional leaks, memory that grows in large steps (a vector that doubles) or was mapped without "
+        "malloc, the C heap on systems without glibc 2.33, memory of other devices."
     ),
     cost="many calls",
 )

@@ -18,10 +18,10 @@ class Part:
 
     Args:
         description: `the forward`.
-        prepare: makes the arguments, under the settings as they are, and returns the call itself; None
+        prepare: makes the arguments, under the current settings, and returns the call itself; None
             if there is nothing to call.
         script: the script lines that define the function `run` from `op` and `inputs`.
-        raises: whether the call counts only if it raises, and not only if it does not.
+        raises: True: the call counts only if it raises; False: only if it does not.
     """
 
     description: str
@@ -45,7 +45,7 @@ def error_of(call: Callable[[], Any]) -> BaseException | None:
 
 
 def parts_of(case: Case, *, with_fake: bool = True) -> Iterator[Part]:
-    """The forward, the fake kernel if asked for and, for a case with gradients, the backward."""
+    """The forward, the fake kernel if `with_fake`, and for a case with gradients the backward."""
     yield Part("the forward", lambda: case.inputs().call, _FORWARD)
     if with_fake:
         fake = _fake(case)

@@ -1,4 +1,4 @@
-"""`state.rng`: random numbers are drawn only by ops tagged so, and no stream is reseeded."""
+"""`state.rng`: only ops tagged as random draw random numbers, and nothing reseeds a stream."""
 
 from __future__ import annotations
 
@@ -101,12 +101,12 @@ for stream in range(len(end)):
 FINDINGS = {
     "rng-undeclared": Explanation(
         meaning=(
-            "The op draws numbers from a global random stream and is not tagged as random, "
+            "The op draws numbers from a global random stream but is not tagged as random, "
             "or its fake kernel draws some."
         ),
         why=(
             "Activation checkpointing and torch.compile treat an untagged op as a function "
-            "of its arguments: they compute it again, merge two calls into one, and do not "
+            "of its arguments: they run it again, merge two calls into one, and do not "
             "preserve the random state for it."
         ),
         fix=(
@@ -151,7 +151,7 @@ mask = torch.rand(x.shape, generator=own, device=x.device) > 0.5
 
 CHECK = Check(
     name="state.rng",
-    summary="random numbers are drawn only by ops tagged so, and no stream is reseeded",
+    summary="only ops tagged as random draw random numbers, and nothing reseeds a stream",
     run=check_rng,
     variants=("arguments",),
     cheap=True,
@@ -159,9 +159,9 @@ CHECK = Check(
     catches=(
         "Random numbers drawn from torch's, numpy's or Python's global streams by an op that "
         "is not tagged `nondeterministic_seeded`, or by a fake kernel. Also any part that "
-        "seeds a stream, tagged or not: after runs from two states a stream must be in two "
-        "states."
+        "seeds a stream, tagged or not: after runs from two different states, a stream must be "
+        "in different states."
     ),
-    cannot_see="Generators of the op's own.",
+    cannot_see="The op's own generators.",
     cost="calls",
 )

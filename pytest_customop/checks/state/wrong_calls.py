@@ -1,4 +1,4 @@
-"""Calls that an op may reject: what it changes before it raises has to be restored, too."""
+"""Calls that an op may reject: it must also restore what it changes before it raises."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ...cases.tensors import is_differentiable, is_plain
 from ..values.memory.calls import expression, with_argument
 from .parts import Part
 
-# Changes of a tensor, as the script writes them.
+# Changes of a tensor, by their code in the script.
 _CHANGES: dict[str, Callable[[Tensor], Tensor]] = {
     "{}[0]": lambda tensor: tensor.detach()[0],
     "{}[:0]": lambda tensor: tensor.detach()[:0],
     "{}[None]": lambda tensor: tensor.detach()[None],
     "{}.bool()": lambda tensor: tensor.detach().bool(),
-    "{}.flip(0)": lambda tensor: tensor.detach().flip(0),  # numbers may have to ascend
+    "{}.flip(0)": lambda tensor: tensor.detach().flip(0),  # numbers may have to be sorted
 }
 _OF_NUMBERS = {"{}.neg()": lambda tensor: tensor.detach().neg()}
 _OF_FRACTIONS = {"{} * torch.nan": lambda tensor: tensor.detach() * torch.nan}
 
 
 def wrong_calls(case: Case) -> Iterator[Part]:
-    """The forward with one argument changed: a tensor, or a number that is above all sizes then."""
+    """The forward with one argument changed: a tensor, or an integer, which gets above all sizes."""
     arguments = case.inputs()
     above = 1 + max((size for _, tensor in arguments.tensors() for size in tensor.shape), default=0)
     for name, value in arguments.named():
@@ -41,7 +41,7 @@ def wrong_calls(case: Case) -> Iterator[Part]:
 
 
 def _changes(tensor: Tensor) -> Mapping[str, Callable[[Tensor], Tensor]]:
-    """The changes that a tensor's dtype has, as the script writes them."""
+    """The changes that a tensor's dtype allows, by their code in the script."""
     fractions = is_differentiable(tensor.dtype)
     if tensor.dtype == torch.bool or (fractions and tensor.dtype.itemsize == 1):
         return _CHANGES  # torch does not compute in float8

@@ -1,4 +1,4 @@
-"""`values.aliasing`: outputs have memory of their own."""
+"""`values.aliasing`: outputs have their own memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_aliasing(case: Case) -> None:
     calls = Caller(case)
     if not case.eager.outputs:
         raise skip("nothing-to-check", "the op returns no tensor", unjudged=False)
-    one_storage: CheckFailed | None = None  # reported where no trial shows an overlap
+    one_storage: CheckFailed | None = None  # reported if no trial shows an overlap
     for trial in _trials(case):
         run = calls(trial.arguments)
         if run.error is not None:
@@ -82,7 +82,7 @@ def _trials(case: Case) -> Iterator[Trial]:
 def _in_other_dtypes(case: Case) -> Iterator[Trial]:
     """The same values in other floating-point dtypes; for a native kernel only in wider ones.
 
-    Native code that assumes a dtype writes past the end of a tensor of a narrower one.
+    Native code that assumes a dtype writes past the end of a tensor in a narrower one.
     """
     drawn = case.inputs()
     floats = [(name, tensor) for name, tensor in drawn.tensors() if tensor.dtype.is_floating_point]
@@ -127,9 +127,9 @@ def _with_each_other(run: Run) -> str | None:
 
 
 def _in_one_storage(run: Run) -> str | None:
-    """Which outputs lie in one storage without an element in common; None if there are none.
+    """Text that names outputs in one storage without an element in common; None if there are none.
 
-    torch lets an op return views where its schema declares them for any output.
+    torch lets an op return views if its schema declares an alias for any output.
     """
     names_by_storage: dict[int, list[str]] = {}
     for name, output, declared in _outputs(run):
@@ -210,11 +210,11 @@ FINDINGS = {
     "undeclared-alias": Explanation(
         meaning=(
             "The op returns memory that it shares with an argument or with another output, "
-            "and its schema does not say so."
+            "but its schema does not declare it."
         ),
         why=(
             "An in-place op on the result changes the input as well. Compiled code assumes "
-            "separate memory and gives other numbers than eager mode."
+            "separate memory and gives other values than eager mode."
         ),
         fix="Return a copy: end the kernel with .clone().",
         before="""
@@ -235,10 +235,10 @@ def flat(x: Tensor) -> Tensor:
     "outputs-share-memory": Explanation(
         meaning="Two outputs, or two elements of a returned list, share memory.",
         why=(
-            "The schema says that every output is fresh. An in-place operation on one "
-            "changes the other, in eager mode and not in compiled code."
+            "The schema promises that every output is fresh. An in-place operation on one "
+            "changes the other in eager mode, but not in compiled code."
         ),
-        fix="Return tensors of their own: [part.clone() for part in parts], not one tensor twice.",
+        fix="Return separate tensors: [part.clone() for part in parts], not one tensor twice.",
         before="""
 y = x * 2
 return [y, y]
@@ -254,17 +254,17 @@ return [y, y.clone()]
     ),
     "outputs-share-storage": Explanation(
         meaning=(
-            "Two outputs, or two elements of a returned list, are views of one buffer, without an "
+            "Two outputs, or two elements of a returned list, are views of one buffer that have no "
             "element in common."
         ),
         why=(
-            "A schema without aliases promises that every output has a storage of its own. torch "
-            "2.13 and later look at the storages at the first call of compiled code. They warn "
-            "that this will become an error, and raise where the environment variable CI is set. "
+            "A schema without aliases promises that every output has its own storage. torch 2.13 "
+            "and later check this at the first call of compiled code. They warn that it will "
+            "become an error, and raise if the environment variable CI is set. "
             "torch.library.custom_op raises in eager mode, too."
         ),
         fix=(
-            "Allocate each output by itself, or return copies: "
+            "Allocate each output separately, or return copies: "
             "[part.clone() for part in buffer.chunk(2)]."
         ),
         before="""
@@ -293,9 +293,9 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "An output, or an element of a returned list, that shares memory with an argument or "
-        "another output without a declaration in the schema: in several layouts and dtypes, "
-        "because `.contiguous()` and `.to()` copy in some and not in others. Outputs that are "
-        "views of one buffer without an overlap, from torch 2.13 on."
+        "another output although the schema does not declare it. Several layouts and dtypes are "
+        "tried, because `.contiguous()` and `.to()` copy only in some of them. From torch 2.13 on, "
+        "also outputs that are views of one buffer and do not overlap."
     ),
     cannot_see="Native kernels are not tried in narrower dtypes than the sample's.",
     cost="many calls",

@@ -1,4 +1,4 @@
-"""`values.bounds`: native kernels stay inside of the memory of their arguments."""
+"""`values.bounds`: native kernels stay inside the memory of their arguments."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _BEHIND, _BEFORE = Fence(behind=True), Fence(behind=False)
 
 @dataclass(frozen=True)
 class _Trial:
-    """Calls with some tensors beside a page that may not be touched.
+    """Calls with some tensors next to a guard page, which may not be touched.
 
     Args:
         fence: where the page lies.
-        names: of the tensors; None for all.
+        names: the names of these tensors; None for all.
     """
 
     fence: Fence
@@ -37,7 +37,7 @@ class _Trial:
 
 
 def check_bounds(case: Case) -> None:
-    """Call the op, and its backward, with tensors that end, then begin, at a forbidden page."""
+    """Call the op, and its backward, with tensors that end, then begin, at a guard page."""
     device = torch.device(case.placement.device).type
     if device != "cpu" or not AVAILABLE:
         reason = "memory of this device, or of this system, cannot be fenced"
@@ -59,7 +59,7 @@ def check_bounds(case: Case) -> None:
 
 
 def _first_crash(case: Case, trials: Sequence[_Trial]) -> _Trial | None:
-    """The first trial in which the op ends the process, and does not without forbidden pages.
+    """The first trial that ends the process with forbidden guard pages, but not without.
 
     Raises:
         CheckSkipped: if the op does not work in a copy of this process.
@@ -81,7 +81,7 @@ def _first_crash(case: Case, trials: Sequence[_Trial]) -> _Trial | None:
 
 
 def _call(case: Case, trial: _Trial, *, forbid: bool) -> None:
-    """Call the op and its backward. What they raise is nobody's concern here."""
+    """Call the op and its backward. Errors that they raise are ignored."""
     held: list[FencedMemory] = []
 
     def fenced(name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -107,7 +107,7 @@ def _call(case: Case, trial: _Trial, *, forbid: bool) -> None:
 
 
 def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:
-    """The finding, with the argument that it is about, and whether the op reads or writes there."""
+    """The finding: it names the argument, and whether the op reads or writes beside it."""
     fence = crashed.fence
     alone = [_Trial(fence, (name,)) for name in names]
     named = next((trial for trial in alone if _first_crash(case, [trial]) is not None), crashed)
@@ -119,13 +119,13 @@ def _finding(case: Case, crashed: _Trial, names: Sequence[str]) -> CheckFailed:
     text = f"{case.op.name}: it {verb} {where} of {what}"
     careful = case.kind == "positions" and _rejects_too_large(case)
     if careful:
-        text += ". It raises for numbers that are too large, and not for these negative ones"
+        text += ". It raises for numbers that are too large, but not for these negative ones"
     script = _SCRIPT.format(behind=fence.behind, forbidden=1 if does_write else 0)
     return fail(code, text, repro=script, rejects_others=careful)
 
 
 def _rejects_too_large(case: Case) -> bool:
-    """Whether the op raises where negative whole numbers are larger than all sizes instead."""
+    """Whether the op raises if negative integers are replaced by one that exceeds all sizes."""
     inputs = case.inputs()
     too_large = 1 + max(tensor.numel() for _, tensor in inputs.tensors())
 
@@ -148,7 +148,7 @@ import os
 
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-BEHIND, FORBIDDEN = {behind}, {forbidden}  # the page; 0: any access to it, 1: writing to it
+BEHIND, FORBIDDEN = {behind}, {forbidden}  # on the page, 0 forbids any access, 1 only writes
 PAGE = mmap.PAGESIZE
 
 
@@ -198,16 +198,16 @@ def means(x, out):
 FINDINGS = {
     READ: Explanation(
         meaning=(
-            "The kernel reads memory that does not belong to the argument: with the argument beside a page "
-            "that may not be touched, the call ends the process."
+            "The kernel reads memory outside the argument: with a guard page next to the argument, the "
+            "call ends the process."
         ),
         why=(
-            "Elsewhere there is mostly other data, so nothing shows but wrong numbers now and then, a NaN "
-            "times 0, or a crash that comes once in a thousand runs, where the memory ends."
+            "That memory mostly holds other data. So little shows: occasional wrong numbers, a NaN times "
+            "0, or a crash once in a thousand runs, when the memory happens to end there."
         ),
         fix=(
             "Check the bounds of every loop against the sizes of the tensor: the last element, the last "
-            "vector or tile of a row, index + 1. Read a last part that is not full element by element."
+            "vector or tile of a row, index + 1. Read an incomplete last part element by element."
         ),
         before=_BEFORE_FIX,
         after=_AFTER_FIX,
@@ -216,16 +216,16 @@ FINDINGS = {
     ),
     WRITE: Explanation(
         meaning=(
-            "The kernel writes to memory that does not belong to the argument: with the argument beside a "
-            "page that may not be written to, the call ends the process."
+            "The kernel writes to memory outside the argument: with a write-protected page next to the "
+            "argument, the call ends the process."
         ),
         why=(
-            "What lies there is overwritten: another tensor, or the lists of the allocator. The crash or "
-            "the wrong number comes later, somewhere else."
+            "This overwrites other data: another tensor, or the lists of the allocator. The crash or the "
+            "wrong number comes later, somewhere else."
         ),
         fix=(
-            "Check the bounds of every loop against the sizes of the tensor that is written to. Write a "
-            "last part that is not full element by element."
+            "Check the bounds of every loop against the sizes of the tensor that is written to. Write an "
+            "incomplete last part element by element."
         ),
         before="""
 @numba.njit
@@ -246,21 +246,21 @@ def clear(out):
 
 CHECK = Check(
     name="values.bounds",
-    summary="native kernels read and write inside of the memory of their arguments",
+    summary="native kernels read and write only inside the memory of their arguments",
     run=check_bounds,
-    variants=("shape", "values", "magnitudes", "positions"),  # numbers may be places in a table
+    variants=("shape", "values", "magnitudes", "positions"),  # integers may be positions in a table
     cheap=True,
     findings=FINDINGS,
     catches=(
         "A native kernel (C++, C, numba, cffi) that reads or writes behind the last element of an argument "
-        "or of a grad_output, or before the first one. In a copy of the process all tensors end, then "
-        "begin, at a page that may not be touched (`mprotect`), and a call there that ends the copy, where "
-        "one with the page free does not, is a finding. It names the argument, and says where the op "
-        "rejects positions that are too large, and not those below 0."
+        "or of a grad_output, or before the first one. In a copy of the process, all tensors end, then "
+        "begin, at a guard page that may not be touched (`mprotect`). A call that ends the copy is a "
+        "finding if the same call does not when the page is free. The finding names the argument. It also "
+        "says if the op rejects positions that are too large, but not those below 0."
     ),
     cannot_see=(
-        "What a kernel does to its outputs and to memory of its own, and within an argument: a row that "
-        "reads the next row. More than a page away from the tensor. Kernels in Python, other devices "
+        "Accesses to outputs and to the kernel's own memory. Accesses within an argument: a row that reads "
+        "the next row. Accesses more than a page away from the tensor. Kernels in Python, devices other "
         "than the CPU, Windows."
     ),
     cost="calls",

@@ -1,4 +1,4 @@
-"""Decide whether an op may be right not to write to a declared argument."""
+"""Decide whether an op may rightly leave a declared argument unwritten."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .memory.storage import Snapshot
 
 
 def may_stay_unwritten(calls: Caller, name: str) -> bool:
-    """Whether the op may be right not to write to a declared argument on this case.
+    """Whether the op may rightly leave a declared argument unwritten on this case.
 
-    It may for tensors without elements, for zeros (a lock or a workspace that is reset to zero), and
-    where a plain argument may decide that nothing is written.
+    It may for tensors without elements, for zeros (a lock, or a workspace that is reset to zero), and
+    if another argument may decide that nothing is written.
     """
     case = calls.case
     arguments = case.inputs()
@@ -54,7 +54,7 @@ def _cannot_decide(value: Any, *, only: bool) -> bool:
 
 
 def _defaulted(case: Case) -> bool:
-    """Whether the sample leaves out an argument, whose default may prevent the write."""
+    """Whether the sample leaves out an argument: its default may prevent the write."""
     names = {base_name(name) for name, _ in case.inputs().named()}
     return any(argument.name not in names for argument in case.op.arguments)
 
@@ -66,14 +66,14 @@ def _changes(calls: Caller, name: str, arguments: Arguments) -> bool:
 
 
 def _other_numbers(case: Case) -> Iterator[Arguments]:
-    """The arguments with another number for each float among them, one at a time."""
+    """The arguments with one float at a time replaced by another number."""
     for path, value in plain_arguments(case.inputs()):
         if isinstance(value, float) and "[" not in path:
             yield with_argument(case.inputs(), path, value * 0.5 + 0.25)
 
 
 def _other_flags(case: Case, name: str) -> Iterator[Arguments]:
-    """The arguments with 0 or 1 in a tensor of one element, which may say that nothing is written."""
+    """The arguments with 0 or 1 in a one-element tensor, which may be a flag that prevents the write."""
     for path, tensor in changeable(case.inputs()):
         for number in (0.0, 1.0) if tensor.numel() == 1 and path != name else ():
             arguments = case.inputs()
@@ -83,7 +83,7 @@ def _other_flags(case: Case, name: str) -> Iterator[Arguments]:
 
 
 def _all_different(case: Case) -> Arguments:
-    """Arguments whose tensors have different values in all elements."""
+    """Arguments whose tensors have a different value in each element."""
     arguments = case.inputs()
     with torch.no_grad():
         for index, (_, tensor) in enumerate(changeable(arguments)):

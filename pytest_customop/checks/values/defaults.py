@@ -17,8 +17,8 @@ from ..check import Check
 def check_defaults(case: Case) -> None:
     """Compare the signatures of Python kernels with the schema: parameters, and their defaults.
 
-    torch leaves out arguments that equal the schema's default when it calls a Python kernel, so the
-    kernel's own default decides, and an argument that it does not take at all is not seen.
+    torch leaves out arguments that equal the schema's default when it calls a Python kernel. So the
+    kernel's own default decides, and a missing parameter goes unnoticed.
     """
     if not _defaults(case.op):
         raise skip("nothing-to-check", "the schema has no defaults", unjudged=False)
@@ -30,7 +30,7 @@ def check_defaults(case: Case) -> None:
 
 
 def signature_failures(op: Op) -> Iterator[CheckFailed]:
-    """The findings on the signatures of an op's Python kernels, each kernel's after the other's."""
+    """The findings on the signatures of an op's Python kernels, one kernel after the other."""
     for description, kernel in python_kernels(op.overload):
         lost = _lost(op, kernel)
         if lost:
@@ -51,10 +51,10 @@ def _defaults(op: Op) -> dict[str, Any]:
 
 
 def _lost(op: Op, kernel: Any) -> list[str]:
-    """The arguments of the schema that a kernel cannot take as torch gives them.
+    """The arguments of the schema that a kernel cannot take as torch passes them.
 
-    torch gives keyword-only arguments by keyword, and the others by position. The list is empty where
-    the function does not show what it takes: one that is decorated, partial, an object, or written in C.
+    torch passes keyword-only arguments by keyword, and the others by position. The list is empty if the
+    function does not show its parameters: it is decorated, partial, an object, or written in C.
     """
     plain = isinstance(kernel, (FunctionType, MethodType))
     if not plain or hasattr(kernel, "__wrapped__") or hasattr(kernel, "__signature__"):
@@ -171,9 +171,9 @@ FINDINGS = {
             "A Python kernel, usually the fake kernel, has no parameter for an argument of the schema."
         ),
         why=(
-            "torch gives the kernel an argument only if its value is not the schema's default. So "
-            "all is well until somebody gives another value: then the kernel raises a TypeError, "
-            "and a fake kernel does so only when the op is compiled or exported."
+            "torch passes an argument to the kernel only if its value is not the schema's default. "
+            "So all is well until someone passes another value: then the kernel raises a TypeError. "
+            "A fake kernel does so only when the op is compiled or exported."
         ),
         fix="Give the kernel every parameter of the schema, in its order, with the same defaults.",
         before="""
@@ -193,15 +193,15 @@ def _(x, keepdim=False):
     ),
     "default-differs": Explanation(
         meaning=(
-            "A Python kernel, or the fake kernel, has another default for an argument than "
+            "For some argument, a Python kernel or the fake kernel has another default than "
             "the schema, or none."
         ),
         why=(
             "torch leaves out trailing arguments that equal the schema's default when it "
-            "calls a Python kernel, even if the caller gave them. The kernel's own default "
+            "calls a Python kernel, even if the caller passed them. The kernel's own default "
             "then decides, without an error."
         ),
-        fix="Give the kernel's parameter the default that the schema has.",
+        fix="Give the kernel's parameter the schema's default.",
         before="""
 lib.define("scale(Tensor x, float factor=0.5) -> Tensor")
 def scale_fake(x, factor):
@@ -229,9 +229,9 @@ CHECK = Check(
         "it calls a Python kernel, so the kernel's own default decides, or the call raises."
     ),
     cannot_see=(
-        "Kernels registered by `Library.impl`: torch does not say which function that was, "
-        "so of such ops only the fake kernel is looked at. Missing parameters of functions that are "
-        "decorated, partial or objects, whose own signature may say nothing."
+        "Kernels registered by `Library.impl`: torch does not say which function that was, so "
+        "only the fake kernel of such ops is checked. Missing parameters of functions that are "
+        "decorated, partial or objects: their own signature may mean nothing."
     ),
     cost="nothing",
 )

@@ -12,7 +12,7 @@ from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import results, skip_if_no_results
 
-# What these variants change: values, or which of them count; and plain arguments, as `mode`.
+# These variants change values, which of them count, or plain arguments such as `mode`.
 _KINDS = ("values", "positions", "arguments")
 
 
@@ -24,7 +24,7 @@ def check_finite(case: Case) -> None:
             "nothing-to-check", "an input has no values, or is NaN or infinite", unjudged=False
         )
     if speaks_of_nan(case.op):
-        raise skip("nothing-to-check", "the op's author speaks of NaN", unjudged=False)
+        raise skip("nothing-to-check", "the op's author mentions NaN", unjudged=False)
     for name, result in results(case.eager):
         count = _count_of_nan(result)
         if count:
@@ -32,14 +32,14 @@ def check_finite(case: Case) -> None:
             said = ", and a docstring says that such inputs give 0" if is_zero else ""
             raise fail(
                 "result-is-nan",
-                f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, where all "
+                f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, although all "
                 f"inputs are finite{said}",
                 note=None if is_zero else NOT_ASKED,
             )
 
 
 def _is_said_to_be_zero(case: Case) -> bool:
-    """Whether a docstring says that such inputs give 0: nothing is said of another number given."""
+    """Whether a docstring says that such inputs give 0. Changed plain arguments are not covered."""
     is_sample = case.base_case is None
     return ((is_sample or case.kind == "positions") and gives_zero_for_nothing(case.op)) or (
         (is_sample or case.kind == "values") and gives_zero_for_zeros(case.op)
@@ -63,12 +63,12 @@ FINDINGS = {
     "result-is-nan": Explanation(
         meaning="A result has NaN, and every input is finite.",
         why=(
-            "A mean of nothing, a softmax of what is masked everywhere, a vector of zeros divided by its "
-            "length: one such row makes the loss NaN, and every weight at the next step of the optimizer."
+            "The mean of nothing, the softmax of a fully masked row, a vector of zeros divided by its "
+            "length: one such row makes the loss NaN, and the next optimizer step makes every weight NaN."
         ),
         fix=(
-            "Divide by max(count, 1), or by the length and an eps, or write 0 where nothing is left. If "
-            "NaN is meant, name it in the docstring: the check is silent then."
+            "Divide by max(count, 1), or by the length plus an eps, or write 0 where nothing is left. If "
+            "NaN is intended, mention it in the docstring: the check is then silent."
         ),
         before="""
 out = sums / counts[:, None]              # 0 / 0 for an empty bag
@@ -91,14 +91,14 @@ CHECK = Check(
     repro=_SCRIPT,
     findings=FINDINGS,
     catches=(
-        "Results that are NaN where all inputs are finite: an empty bag, a row that is masked everywhere, "
-        "a vector of zeros, equal numbers without a variance. It is a failure if a docstring says of what "
-        "is empty, masked or zero that it gives 0, and a note otherwise, as where another number is given: "
-        "torch itself gives NaN for the mean of nothing."
+        "Results that are NaN although all inputs are finite: an empty bag, a fully masked row, a vector "
+        "of zeros, equal numbers without a variance. It is a failure if a docstring says that empty, "
+        "masked or zero inputs give 0. Otherwise it is a note, because torch itself gives NaN for the mean "
+        "of nothing. It is also a note on a variant that changes a plain argument."
     ),
     cannot_see=(
-        "Infinite results, which a logarithm or a quotient may give rightly. Ops whose docstring or Python "
-        "code speaks of NaN."
+        "Infinite results, which may be right for a logarithm or a quotient. Ops whose docstring or Python "
+        "code mentions NaN."
     ),
     cost="nothing",
 )

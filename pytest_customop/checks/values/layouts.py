@@ -42,7 +42,8 @@ from .memory.placement import Rearrangement, bits, contiguous, movable, placemen
 # elements read from the wrong place differ by far more.
 _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
 _SHARE, _COARSE = 1e-3, 0.25
-# So many of the largest jumps that moved inputs bring about are no difference.
+# A difference is accepted up to this multiple of the largest one that rounding the inputs causes: for
+# floating-point results, and for integer ones.
 _JUMPS, _JUMPS_OF_WHOLE = 4, 2
 
 
@@ -128,22 +129,22 @@ def _finding(
 
 
 def _fail_if_misread(calls: Caller, moved: Rearrangement, error: BaseException) -> None:
-    """Fail where the op raises for what it takes from wrong places, and not for the layout.
+    """Fail if the op raises because it reads from wrong places, not because it rejects the layout.
 
-    Then it takes the layout where all memory holds one number, as it then reads that number everywhere.
+    Such an op accepts the layout if all memory holds one number, because it reads that number everywhere.
     """
     for number in (0, 1):
         filled = _filled(moved.arguments, number)
         if all(calls(arguments).error is None for arguments in (contiguous(filled), filled)):
             text = (
-                f"it raises {error_line(error)}. It does not with the same values in contiguous memory, "
-                f"nor in this layout where every value is {number}"
+                f"it raises {error_line(error)}. It does not raise with the same values in contiguous "
+                f"memory, nor in this layout if every value is {number}"
             )
             raise _finding(calls.case, moved, text)
 
 
 def _filled(arguments: Arguments, number: int) -> Arguments:
-    """A copy in which the memory of each tensor that has another layout holds one number throughout."""
+    """A copy in which one number fills all memory of each tensor in another layout."""
 
     def fill(name: str, tensor: torch.Tensor) -> torch.Tensor:
         if not is_plain(tensor) or _is_simple(tensor) or tensor.is_conj() or tensor.is_neg():
@@ -159,9 +160,9 @@ def _filled(arguments: Arguments, number: int) -> Arguments:
 def _explained_by_roundings(
     calls: Caller, same: Arguments, actual: Leaves, expected: Leaves
 ) -> bool:
-    """Whether inputs moved by roundings move the results as far.
+    """Whether changing the inputs by some roundings changes the results as much.
 
-    So they do where an op divides by next to nothing: by the deviation of numbers that are equal.
+    It does if an op divides by almost nothing, such as the deviation of equal numbers.
     """
     with torch.no_grad():
         moved = [calls(change.apply(same)) for change in ROUNDINGS]
@@ -181,10 +182,10 @@ def _explained_by_roundings(
 
 
 def _largest_gap(actual: Any, expected: Any) -> float | None:
-    """The largest difference of two results; None where they cannot be compared.
+    """The largest difference of two results; None if they cannot be compared.
 
-    An element that is finite in one of them alone differs without measure. Of whole numbers, which may be
-    bytes of others, it is how many differ.
+    It is infinite if an element is infinite, or NaN in only one of them. For integers, which may be the
+    bytes of other numbers, it is the number of elements that differ.
     """
     left, right = _as_tensor(actual), _as_tensor(expected)
     if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
@@ -198,7 +199,7 @@ def _largest_gap(actual: Any, expected: Any) -> float | None:
 
 
 def _picture(actual: Leaves, expected: Leaves, magnitude: float) -> Mapping[str, Any] | None:
-    """Of the first result that differs."""
+    """The picture of the first result that differs."""
     for (name, left), (_, right) in zip(actual, expected, strict=False):
         if _beyond_rounding(_as_tensor(left), _as_tensor(right), magnitude):
             return picture_of(name, left, right)
@@ -209,7 +210,7 @@ def _wrong(actual: Leaves, expected: Leaves, magnitude: float) -> str | None:
     """The first difference that rounding does not explain; None without one.
 
     Args:
-        actual, expected: the results in the other and in contiguous memory.
+        actual, expected: the results for the other layout and for contiguous memory.
         magnitude: the largest magnitude of the inputs.
     """
     if [name for name, _ in actual] != [name for name, _ in expected]:
@@ -240,7 +241,7 @@ def _beyond_rounding(actual: Any, expected: Any, magnitude: float) -> str | None
         return exact if float((left != right).double().mean()) > 0.1 else None
     coarse = actual.dtype.itemsize == 1 or actual.is_quantized
     share = _SHARES.get(actual.dtype, _COARSE if coarse else _SHARE)
-    rounding = 32 * torch.finfo(left.dtype).eps * magnitude  # where sums cancel to next to nothing
+    rounding = 32 * torch.finfo(left.dtype).eps * magnitude  # for sums that cancel to almost 0
     return difference(actual, expected, 0.0, max(share * largest_magnitude(right), rounding, 1e-30))
 
 
@@ -286,7 +287,7 @@ for one, other in zip(got, expected):
 FINDINGS = {
     "layout-dependent-result": Explanation(
         meaning=(
-            "For the same values in another memory layout (other strides, an offset, "
+            "With the same values in another memory layout (other strides, an offset, "
             "padding, stride 0, a conjugate bit) the op gives other results, or writes them "
             "elsewhere."
         ),
@@ -298,7 +299,7 @@ FINDINGS = {
         fix=(
             "Start the kernel with x = x.contiguous() (and copy_ back what is written), "
             "address elements by strides and storage_offset(), or raise for layouts that it "
-            "cannot take."
+            "does not support."
         ),
         before="""
 flat = torch.frombuffer(memory_of(x), dtype=x.dtype)  # assumes contiguous
@@ -327,11 +328,11 @@ CHECK = Check(
     catches=(
         "Other results for arguments that are transposed, strided, row-padded (the padding "
         "holds NaN), at a storage offset, expanded with stride 0, channels_last, or that "
-        "carry a conjugate or negative bit: all arguments together and each alone; and an error "
-        "in such a layout that the op does not raise where all memory holds one number, as it "
-        "raises for what it reads from wrong places. Arguments "
-        "that are written to get the same values in every layout. In a case of a layout "
-        "other than contiguous, only that layout is compared with the contiguous one."
+        "carry a conjugate or negative bit: all arguments together and each alone. Also an error "
+        "in such a layout that goes away if all memory holds one number: the op then reads from "
+        "wrong places. Arguments that are written to must receive the same values in every "
+        "layout. In a case with a layout other than contiguous, only that layout and the bits are "
+        "compared with contiguous memory."
     ),
     cannot_see=(
         "Native kernels get only offsets and rows that are multiples of 64 bytes, because a "

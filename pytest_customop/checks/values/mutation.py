@@ -35,8 +35,8 @@ def check_mutation(case: Case) -> None:
     if unwritten and case.base_case is None and not may_stay_unwritten(calls, unwritten[0]):
         raise fail(
             "mutation-missing",
-            f"{case.op.name}: the schema says that {unwritten[0]} is written to, and no call "
-            "changed it: not with the sample, other values, flags or layouts",
+            f"{case.op.name}: the schema says that {unwritten[0]} is written to, but no call "
+            "changed it: neither with the sample nor with other values, flags or layouts",
             repro=_MISSING.format(one=expression(case, unwritten[0])),
         )
 
@@ -65,7 +65,7 @@ def _fail_if_forbidden(case: Case, trial: Trial, snapshot: Snapshot) -> None:
 
 
 def _is_unsaved(case: Case, name: str) -> bool:
-    """Whether hardly a formula saves an argument: a buffer, or whole numbers that are added up."""
+    """Whether formulas hardly ever save this argument: a buffer, or integers, such as a counter."""
     dtypes = [tensor.dtype for path, tensor in case.inputs().tensors() if path == name]
     return names_buffer(base_name(name)) or not all(map(is_differentiable, dtypes))
 
@@ -227,14 +227,14 @@ out.copy_(result)
     ),
     "mutation-missing": Explanation(
         meaning=(
-            "The schema declares that an argument is written to, and the op leaves it as it was."
+            "The schema declares that an argument is written to, but the op leaves it unchanged."
         ),
         why=(
-            "Callers wait for a result that never comes; and torch.compile copies the "
+            "Callers rely on a result that is never written, and torch.compile copies the "
             "argument around the call and orders other ops after it."
         ),
         fix=(
-            "Write into the argument (x.copy_(result), not x = result); or take it out of "
+            "Write to the argument (x.copy_(result), not x = result), or take it out of "
             "mutates_args= (or the (a!) out of the schema)."
         ),
         before="""
@@ -290,12 +290,12 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Every byte of the arguments' storages that changes without a declaration in the "
-        "schema, guard zones before and after and gaps between rows included. A write that "
-        "was undone shows in the version counter; one that changes only the sign of zero or "
-        "the bits of a NaN shows in the bytes. Other layouts, extreme values and flipped "
-        "bools are tried, to get into branches. Declared arguments must be written to in "
-        "some of these calls, and their version counter must move."
+        "Every byte of the arguments' storages that changes although the schema does not "
+        "declare it, including guard zones before and after the elements and gaps between rows. A "
+        "write that was undone shows in the version counter; one that changes only the sign of "
+        "zero or the bits of a NaN shows in the bytes. Other layouts, extreme values and flipped "
+        "bools are tried, to reach other branches. Declared arguments must be written to in at "
+        "least one of these calls, and their version counter must move."
     ),
     cannot_see=(
         "A raw write that is undone, or one in a branch that none of these inputs takes. A "

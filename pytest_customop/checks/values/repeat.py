@@ -30,7 +30,7 @@ from .memory.perturb import ONE_NUMBER, OTHERS, Change, same_strides, write_all
 from .memory.poison import fresh_memory_filled, has_new_nan
 from .memory.storage import share_memory
 
-_SECONDS = 5.0  # for all calls with other whole numbers
+_SECONDS = 5.0  # for all calls with other integers
 
 
 def check_repeat(case: Case) -> None:
@@ -54,7 +54,7 @@ def check_repeat(case: Case) -> None:
         _fail_if_stale(calls, change, allowed)
         _fail_if_overwritten(case, first_difference(results(first), kept), change)
     if is_possible() and crash_risk(case.op, case.placement.device) is None:
-        # Equal numbers may form a circle that an op follows for ever.
+        # Equal numbers may form a cycle that an op follows forever.
         with contextlib.suppress(LimitExceeded), within_limits(_SECONDS):
             change = _change(calls, [ONE_NUMBER])
             if change is not None:
@@ -74,7 +74,7 @@ def _call(calls: Caller, arguments: Arguments) -> Run:
 
 
 def _skip_if_unwritten(calls: Caller, arguments: Arguments, kept: Leaves) -> None:
-    """Skip if the results for these arguments have memory in them that nothing was written to."""
+    """Skip if the results for these arguments contain unwritten memory."""
     with fresh_memory_filled((), 0xFF, nan=True, device=calls.case.placement.device):
         filled = results(calls(arguments))
     if any(
@@ -83,7 +83,7 @@ def _skip_if_unwritten(calls: Caller, arguments: Arguments, kept: Leaves) -> Non
         and has_new_nan(value, earlier)
         for (_, value), (_, earlier) in zip(filled, kept, strict=False)
     ):
-        reason = "the results have unwritten memory in them: see values.uninitialized"
+        reason = "the results contain unwritten memory: see values.uninitialized"
         raise skip("nothing-to-check", reason, unjudged=False)
 
 
@@ -91,7 +91,8 @@ def _fail(case: Case, wrong: str) -> None:
     """Fail for values that differ, or skip where the op declares that they may."""
     if case.op.nondeterministic:
         raise skip(
-            "nondeterministic", f"the op is tagged so, and reseeded it gives other values: {wrong}"
+            "nondeterministic",
+            f"the op is tagged as nondeterministic, and reseeded it gives other values: {wrong}",
         )
     raise fail(
         "outputs-not-repeatable",
@@ -104,12 +105,12 @@ _TAG = "nondeterministic_bitwise"
 
 
 def _rounded(case: Case, wrong: str) -> CheckFailed:
-    """The finding for values that differ as much as another order of additions explains."""
+    """The finding for a difference that another order of additions explains."""
     tag = f"torch.Tag.{_TAG if hasattr(torch.Tag, _TAG) else 'nondeterministic_seeded'}"
     return fail(
         "outputs-not-repeatable",
-        f"{case.op.name}: a second call with equal inputs differs by rounding, as where the order of "
-        f"additions varies: {wrong}",
+        f"{case.op.name}: a second call with equal inputs differs by rounding, as if the order of "
+        f"additions varied: {wrong}",
         fix=f"Define the op with tags=({tag},), so that torch and this check expect it; or add up in "
         "a fixed order.",
         repro=_REPEAT,
@@ -141,7 +142,7 @@ def _reused(case: Case, text: str) -> CheckFailed:
 
 
 def _change(calls: Caller, changes: Sequence[Change]) -> Change | None:
-    """The first of these changes of values on which the op works; None if there is none."""
+    """The first of these changes that changes a value and that the op accepts; None if there is none."""
     drawn = calls.case.inputs()
     for change in changes:
         changed = change.apply(drawn)
@@ -219,9 +220,9 @@ FINDINGS = {
     "outputs-not-repeatable": Explanation(
         meaning="Called twice with equal inputs, the op gives different values.",
         why=(
-            "Without the tag torch may run the op twice in place of keeping its result "
-            "(activation checkpointing, recomputation in torch.compile), or once in place of "
-            "twice. Gradients are then those of another forward."
+            "Without the tag, torch may run the op again instead of keeping its result "
+            "(activation checkpointing, recomputation in torch.compile), or once instead of "
+            "twice. Gradients then belong to another forward."
         ),
         fix=(
             "Compute from the arguments alone: no counter, clock or cache in the kernel. If "
@@ -286,12 +287,12 @@ return out
         ),
         why=(
             "An optimizer changes weights in place; the op then computes with the weights of "
-            "the first step. The address of a freed tensor is also given to later ones."
+            "the first step. Later tensors also get the address of a freed one."
         ),
         fix=(
             "Do not cache results by data pointer or id(): both stay the same through an "
-            "in-place change and are given to other tensors later. Prepare in an op of its "
-            "own, and pass what it returns as an argument."
+            "in-place change, and other tensors get them later. Do the preparation in a "
+            "separate op, and pass its result as an argument."
         ),
         before="""
 key = weight.data_ptr()
@@ -314,16 +315,14 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "A second call with equal inputs that gives other values, bit by bit, with random "
-        "streams and generators starting from the same state. A difference that another "
-        "order of additions explains is a note. For an op tagged as nondeterministic such "
-        "differences and those within the tolerances are left alone, and a larger one is a "
-        "skip. An output that "
-        "is kept and lies in memory that a later call uses, or changes by a later call on "
-        "other values. A cache by address: inputs that are changed in place must give what "
-        "fresh inputs with these values give. Whole numbers change only for kernels in Python, each to the "
-        "first of its tensor."
+        "A second call with equal inputs and equal random states that does not give the same bits. "
+        "A difference that another order of additions explains is a note. For an op tagged as "
+        "nondeterministic, such differences and those within the tolerances are ignored, and a larger "
+        "one is a skip. An output in use whose memory a later call returns again, or overwrites "
+        "when it gets other values. A cache keyed by address: inputs that are changed in place must give "
+        "what fresh inputs with these values give. Integers are changed only for kernels in Python: each "
+        "becomes the first of its tensor."
     ),
-    cannot_see="A cache by shape, and a rotation of more workspaces than the check makes calls.",
+    cannot_see="A cache keyed by shape. A rotation of more workspaces than the check makes calls.",
     cost="calls",
 )

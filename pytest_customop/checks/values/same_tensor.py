@@ -1,4 +1,4 @@
-"""`values.same_tensor`: one tensor in two places gives what a tensor and its copy give."""
+"""`values.same_tensor`: one tensor as two arguments gives what a tensor and its copy give."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _pairs(case: Case) -> list[tuple[str, str]]:
 
 
 def _twice(arguments: Arguments, first: str, second: str, *, copy: bool) -> Arguments:
-    """The arguments with the first tensor, or a copy of it, in the place of the second."""
+    """The arguments with the second tensor replaced by the first one, or by a copy of it."""
     tensors = dict(arguments.tensors())
     original = tensors[first]
     again = original.detach().clone().requires_grad_(original.requires_grad) if copy else original
@@ -90,12 +90,12 @@ torch.testing.assert_close(call(args, kwargs), expected, rtol=1e-3, atol=1e-5, e
 FINDINGS = {
     "same-tensor-result": Explanation(
         meaning=(
-            "With one tensor in the place of two arguments the op gives other values than "
-            "with a tensor and its copy."
+            "With one tensor passed as two arguments, the op gives other values than with a "
+            "tensor and its copy."
         ),
         why="f(x, x) is ordinary code: a squared norm, self-attention, a distance to itself.",
         fix=(
-            "Do not tell arguments apart by identity or address (a dict keyed by tensor, `a "
+            "Do not distinguish arguments by identity or address (a dict keyed by tensor, `a "
             "is b`), and do not use the memory of one as scratch for another."
         ),
         before="""
@@ -119,10 +119,10 @@ CHECK = Check(
     run=check_same_tensor,
     needs=lambda op: op.may_take_two_tensors,
     findings=FINDINGS,
-    catches="Other values for one tensor as two arguments than for a tensor and its copy.",
+    catches="Other values with one tensor passed as two arguments than with a tensor and its copy.",
     cannot_see=(
-        "It applies only to floating-point arguments of one shape and dtype that are not "
-        "written to."
+        "Only floating-point and complex arguments that have the same shape and dtype and are not "
+        "written to are tried."
     ),
     cost="many calls",
 )

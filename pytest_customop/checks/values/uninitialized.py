@@ -66,7 +66,7 @@ def _trials(case: Case) -> Iterator[_Inputs]:
 
 
 def _fail_if_not_repeatable(case: Case) -> None:
-    """Report what `values.repeat` finds, unless rounding explains it: few sessions run it on variants."""
+    """Fail as `values.repeat` does, except for its notes: few sessions run that check on variants."""
     try:
         check_repeat(case)
     except CheckFailed as failure:
@@ -107,7 +107,7 @@ def _compare(calls: Caller, trial: _Inputs) -> None:
     if wrong is None or not _confirmed(run, filling, first):
         return
     if second.error is None and rounding_explains(case, results(first), results(second)):
-        return  # of an op that adds up in any order: see values.repeat
+        return  # the op adds up in varying order: see values.repeat
     raise fail(
         "uninitialized-output",
         f"{case.op.name}{trial.description}: the results depend on what fresh memory held: {wrong}",
@@ -174,8 +174,8 @@ FINDINGS = {
             "the system hands out zeros, and wrong later."
         ),
         fix=(
-            "Write every element of what torch.empty, new_empty or numpy.empty gives, also "
-            "where a mask is off, a value is NaN or a row is left over; or allocate zeros."
+            "Write every element of what torch.empty, new_empty or numpy.empty returns, also "
+            "where a mask is off, a value is NaN or a row is left over. Or allocate zeros."
         ),
         before="""
 out = torch.empty_like(x)
@@ -203,9 +203,9 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Results that depend on what fresh memory held: torch's is filled with NaN "
-        "(`fill_uninitialized_memory`), and blocks that numpy and C are about to hand out "
-        "with two different bytes; also with NaN and infinity among the inputs."
+        "Results that depend on what fresh memory held. torch's memory is filled with NaN "
+        "(`fill_uninitialized_memory`), and blocks that numpy and C are about to hand out are "
+        "filled with two different bytes in turn. NaN and infinity among the inputs are tried, too."
     ),
     cannot_see="Blocks of numpy and C above 1 MB are not filled.",
     cost="many calls",

@@ -28,7 +28,7 @@ class Batch:
 
     @staticmethod
     def of(case: Case) -> Batch:
-        """A batch with a size that no argument has; with other values in each call where the op works."""
+        """A batch whose size no argument has; each call has other values if the op works with them."""
         sizes = {size for _, tensor in case.eager.arguments.tensors() for size in tensor.shape}
         count = next(size for size in (2, 3, 5, 4) if size not in sizes or size == 4)
         drawn = [case.inputs()] + [_another(case, index) for index in range(1, count)]
@@ -37,7 +37,7 @@ class Batch:
         return Batch(calls, [torch.stack(column) for column in columns])
 
     def call(self, index: int, dims: Dims) -> Arguments:
-        """The arguments of one call; tensors that are not batched are those of the first call."""
+        """The arguments of one call; tensors that are not batched come from the first call."""
         pairs = zip(self.calls[0].tensors(), self.calls[index].tensors(), dims, strict=True)
         chosen = iter(
             [(first if dim is None else tensor).clone() for (_, first), (_, tensor), dim in pairs]

@@ -23,7 +23,7 @@ from .scripts import GRADIENTS, LOOP
 
 
 def check_loop(case: Case) -> None:
-    """Compare torch.vmap with a loop: with all tensors batched, and each alone, the batch dim anywhere."""
+    """Compare torch.vmap with a loop: all tensors batched, and each alone, with several batch dims."""
     _skip_if_unsupported(case)
     batch = Batch.of(case)
     patterns = list(_patterns([tensor.dim() for tensor in batch.tensors]))
@@ -69,7 +69,7 @@ def _patterns(ranks: Sequence[int]) -> Iterator[Dims]:
     """For each tensor the batch dim: 0 (first), 1, -1 (last) or None (not batched).
 
     Args:
-        ranks: how many dims each has, that of the batch included.
+        ranks: the number of dims of each, with the batch dim.
     """
     count = len(ranks)
     yield (0,) * count
@@ -170,9 +170,9 @@ def _output_difference(
 
 
 def _exact(batch: Batch, dims: Dims, at: int) -> torch.Tensor | None:
-    """An output of the loop in double precision; None if the op does not support it.
+    """An output of the loop in double precision.
 
-    It does not if it raises, or if its outputs then differ in shape from call to call.
+    None if the op raises for it, or its outputs then differ in shape from call to call.
     """
 
     def wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -222,7 +222,7 @@ def _compare_gradients(
         reraise_bug(error)
         raise fail(
             "vmap-raises",
-            f"the backward of {case.op.name} under torch.vmap raises {error_line(error)}, and does not "
+            f"the backward of {case.op.name} under torch.vmap raises {error_line(error)}, but not "
             "in a loop",
             traceback_text(error),
             repro=GRADIENTS,
@@ -272,7 +272,7 @@ FINDINGS = {
         fix=(
             "In the vmap rule, move each batched argument's dim to where the op expects it "
             "(x.movedim(in_dims[0], 0)), give unbatched arguments a dim of size 1, and "
-            "return the dim that the output's batch really has."
+            "return the dim at which the output really has the batch."
         ),
         before="""
 def rule(info, in_dims, x, y):
@@ -287,7 +287,7 @@ def rule(info, in_dims, x, y):
         docs=(doc_links.REGISTER_VMAP, doc_links.VMAP),
     ),
     "vmap-raises": Explanation(
-        meaning="The op's vmap rule raises on a batch whose single calls all work.",
+        meaning="The op's vmap rule raises on a batch although each single call works.",
         why="torch.vmap fails with an error from inside the rule, for a call that is right.",
         fix=(
             "Let the rule accept every in_dims: None where an argument is not batched, and "
@@ -316,10 +316,10 @@ CHECK = Check(
     cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "Other outputs, and with gradients other gradients, under `torch.vmap` than in a loop: with "
-        "every tensor batched and each alone, the batch as the first, the second or the last dim, also "
-        "of one tensor the first and of the next the last. A rule that rejects a combination with "
-        "`NotImplementedError` is believed. It runs only for ops with a vmap rule "
+        "Outputs, and in cases with gradients also gradients, that differ between `torch.vmap` and a "
+        "loop: with all tensors batched and with each alone. The batch is the first, second or last dim, "
+        "or the last of one tensor and the first of the next. A rule may reject a combination with "
+        "`NotImplementedError`. The check runs only for ops with a vmap rule "
         "(`torch.library.register_vmap`, torch 2.5 and later)."
     ),
     cannot_see="Nested vmap, and ops that write to their arguments.",

@@ -15,7 +15,7 @@ def call(*tensors):
     return tuple(tree_leaves(op(*args, **kwargs)))
 
 
-# The values in the batch differ: the same ones, moved along.
+# Each call of the batch has the same values, shifted.
 batch = [
     torch.stack([leaves[index].detach().flatten().roll(by).reshape(leaves[index].shape)
                  for by in range(4)])

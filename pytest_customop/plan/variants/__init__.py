@@ -1,6 +1,6 @@
-"""The variants of a sample: small named changes of it, each of which is one more case.
+"""The variants of a sample: small named changes, each of which is one more case.
 
-Each module derives one kind of change from the sample and the op's schema. `ranking` puts them in the
-order in which they are worth trying. Whether a variant is valid is for the op to say: one that it rejects
-is not a failure.
+Each module derives one kind of change from the sample and the op's schema. `ranking` sorts them by how
+likely they are to find something. The op decides whether a variant is valid: a rejected one is not a
+failure.
 """

@@ -16,10 +16,9 @@ _LOWEST, _HIGHEST = (-1, 0), (0, 1)  # limits of values that an op may rely on
 def steps(view: SampleView) -> Iterator[Step]:
     """Each pair of arguments of equal shape and dtype.
 
-    Both may require gradients, or neither: an op need have none for the other one.
-
-    Where the op writes to one of them, eager and functionalized code may rightly differ, so that is
-    beyond the sample.
+    If the op writes to neither, both must require gradients, or neither: the op may have no gradient for
+    the other one. If it writes to one of them, eager and functionalized code may rightly differ, so the
+    variant is beyond the sample.
     """
     whole = [tensor for tensor in view.tensors if "[" not in tensor.path]
     for first, second in combinations(whole, 2):
@@ -39,12 +38,12 @@ def steps(view: SampleView) -> Iterator[Step]:
 def _beyond(first: TensorArgument, second: TensorArgument) -> str | None:
     """Why two equal tensors leave what the sample shows; None if they do not.
 
-    Whole numbers of two tensors may belong together.
+    The integers of two tensors may belong together.
     """
     if first.mutated or second.mutated:
         return "a tensor that is written to, given twice"
     if first.holds_positions:
-        return "whole numbers of two tensors made equal"
+        return "integers of two tensors made equal"
     if not _fits(first, second) and not _fits(second, first):
         return "one tensor for two with values in different ranges"
     return None

@@ -29,10 +29,10 @@ class _Argument:
     """An argument that is not a tensor of the sample.
 
     Args:
-        type: of the schema, without `Optional`.
-        value: what the sample gives, or the default.
+        type: in the schema, without `Optional`.
+        value: the sample's value, or the default.
         given: whether the sample gives it.
-        elsewhere: what other samples give.
+        elsewhere: the values in the mark's samples.
     """
 
     name: str
@@ -44,7 +44,7 @@ class _Argument:
 
     @property
     def is_dim(self) -> bool:
-        """Whether it is called like a dim."""
+        """Whether it is named like a dim."""
         return names_dims(self.name)
 
 
@@ -52,7 +52,7 @@ def steps(view: SampleView, samples: Sequence[Sample] = ()) -> Iterator[Step]:
     """Changes of one argument at a time, in the order of the schema.
 
     Args:
-        samples: all samples of the mark. What they give is tried too.
+        samples: all samples of the mark. Their values are tried too.
     """
     dims = max((len(tensor.shape) for tensor in view.tensors), default=0)
     by_sample = [
@@ -130,7 +130,7 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
 
 
 def _flag(argument: _Argument) -> Iterator[Step]:
-    """The flag the other way; True in place of None."""
+    """The flag inverted; True in place of None."""
     name, value = argument.name, argument.value
     if isinstance(value, bool):
         rank = 0 if argument.given else 1
@@ -160,7 +160,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _as_name(word: str) -> str:
-    """A string as it can stand in a test id."""
+    """A string made fit for a test id."""
     return re.sub(r"[^A-Za-z0-9_]+", "_", word) or "empty"
 
 
@@ -182,7 +182,7 @@ def _dtypes(view: SampleView, argument: _Argument) -> Iterator[Step]:
 
 
 def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
-    """Another dim: the same one counted the other way, then each other one from either end."""
+    """Another dim: the same dim counted the other way, then each other dim from either end."""
     negated = value - dims if value >= 0 else value + dims
     if negated != value:
         yield _step(
@@ -191,7 +191,7 @@ def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
     for dim in range(dims):
         if dim not in (value, negated):
             yield _step(name, str(dim), f"{name}={dim}", dim, 5 if dim in (0, dims - 1) else 9)
-            rank = 3 if dim == dims - 1 else 12  # -1 is the most frequent of the negative ones
+            rank = 3 if dim == dims - 1 else 12  # -1 is the most frequent negative dim
             yield _step(name, str(dim - dims), f"{name}={dim - dims}", dim - dims, rank)
 
 

@@ -43,11 +43,11 @@ _WHOLE = (torch.uint8, torch.int8, torch.int32, torch.int64)
 def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     """All floating-point tensors in another dtype, then each tensor alone.
 
-    One tensor alone leaves what the sample shows, unless a docstring says that the op promotes.
+    A change of one tensor alone leaves what the sample shows, unless a docstring says that the op promotes.
 
     Args:
-        declared: whether the mark or the session says which dtypes the op supports. Only changes of
-            one tensor alone are made then.
+        declared: whether the mark or the session declares which dtypes the op supports. Then only one
+            tensor at a time changes.
     """
     floats = [tensor for tensor in view.tensors if tensor.floating]
     if floats and not declared:
@@ -85,7 +85,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
 
 
 def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
-    """The dtypes that docstrings name for every floating-point tensor, beside its own."""
+    """The dtypes that docstrings name for every floating-point tensor together with its own."""
     every = listed_dtypes(op)
     named = [dtypes_of(op, base_name(tensor.path)) or every for tensor in floats]
     beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
@@ -93,7 +93,7 @@ def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
 
 
 def _floats_for_whole_numbers(view: SampleView, dtype: torch.dtype) -> Iterator[Step]:
-    """Weights that are counts in the sample as floating-point numbers, where a docstring says so."""
+    """An integer tensor, such as weights that are counts, as floating-point where a docstring allows it."""
     for tensor in view.tensors:
         name = base_name(tensor.path)
         if tensor.holds_positions and not (tensor.mutated or names_positions(name)):
@@ -106,7 +106,7 @@ def _floats_for_whole_numbers(view: SampleView, dtype: torch.dtype) -> Iterator[
 
 
 def _alike_as_floats(view: SampleView) -> Iterator[Step]:
-    """All tensors of one dtype of whole numbers as float32, where a docstring allows it for one of them."""
+    """All tensors of one integer dtype as float32, where a docstring allows it for one of them."""
     for dtype in dict.fromkeys(tensor.dtype for tensor in view.tensors if tensor.holds_positions):
         alike = {
             tensor.path: tensor
@@ -124,7 +124,7 @@ def _alike_as_floats(view: SampleView) -> Iterator[Step]:
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
-    """All floating-point tensors complex, where code or a docstring has such a dtype."""
+    """All floating-point tensors complex, where code or a docstring names complex numbers."""
     floats = [tensor for tensor in view.tensors if tensor.floating]
     named = [dtype for dtype in view.named_dtypes if dtype.is_complex]
     if not named and takes_complex(view.op):
@@ -141,7 +141,7 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
     ):
         return
     if not (dtype.is_floating_point or dtype.is_complex or all(map(_is_finite, floats))):
-        return  # no whole number is NaN
+        return  # no integer is NaN
     name = dtype_name(dtype)
     mixed = len({tensor.dtype for tensor in floats}) > 1
     yield Step(
@@ -159,14 +159,14 @@ def _is_finite(tensor: TensorArgument) -> bool:
 
 
 def _cast(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
-    """The description in another dtype; listed real numbers become complex ones that are drawn."""
+    """The description in another dtype; for a complex dtype, listed values are drawn instead."""
     if dtype.is_complex and spec.values is not None:
         return replace(spec, dtype=dtype, values=None)
     return replace(spec, dtype=dtype)
 
 
 def _listed_floats(view: SampleView) -> Iterator[Step]:
-    """The only tensor, of whole numbers, in each floating-point dtype that the code lists beside it."""
+    """The only tensor in each floating-point dtype that the code lists beside its integer dtype."""
     if len(view.tensors) == 1:
         (tensor,) = view.tensors
         for dtype in floats_beside(view.op, tensor.dtype):
@@ -175,7 +175,7 @@ def _listed_floats(view: SampleView) -> Iterator[Step]:
 
 
 def _whole(view: SampleView) -> Iterator[Step]:
-    """All tensors of an op that gets whole numbers only in another dtype that holds their range."""
+    """All tensors of an op that gets only integers, in another dtype that holds their range."""
     tensors = [tensor for tensor in view.tensors if tensor.dtype != torch.bool]
     ranges = [range_of(tensor) for tensor in tensors]
     documented = listed_integers(view.op)
@@ -191,12 +191,12 @@ def _whole(view: SampleView) -> Iterator[Step]:
             name = dtype_name(dtype)
             is_documented = dtype in documented and all(t.dtype in documented for t in tensors)
             rank = 4 if is_documented else 10 if dtype == torch.uint8 else 13
-            beyond = None if is_documented else "whole numbers of another dtype"
+            beyond = None if is_documented else "integers of another dtype"
             yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=True, beyond=beyond)
 
 
 def _of_dtype(tensor: TensorArgument, dtype: torch.dtype) -> TensorSpec:
-    """A tensor of whole numbers in another dtype, with a range that the dtype has."""
+    """An integer tensor in another dtype, with a range that the dtype can hold."""
     if (
         tensor.spec.values is not None
         or tensor.spec.low is not None

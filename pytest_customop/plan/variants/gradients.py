@@ -9,11 +9,11 @@ from itertools import combinations
 from ...declare.variant import Step
 from .sample_view import SampleView
 
-_ALL_SUBSETS = 3  # of more inputs, only each alone and all but each
+_ALL_SUBSETS = 3  # with more inputs, only each alone and all but each
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Each subset of the inputs that can require gradients, but for none and all of them."""
+    """Each subset of the inputs that can require gradients, except none and all of them."""
     able = [tensor for tensor in view.tensors if tensor.wants_grad]
     for count in range(1, len(able)):
         if len(able) > _ALL_SUBSETS and count not in (1, len(able) - 1):

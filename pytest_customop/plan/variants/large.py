@@ -1,4 +1,4 @@
-"""Variants large enough to leave a single block, tile or grid, and with sums of many elements."""
+"""Variants that are larger than a single block, tile or grid, and have sums of many elements."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 from .shown_sizes import with_numbers
 
-_ELEMENTS = 2**16 + 2**13  # what one tensor exceeds: what is left of a grid shows
-_MOST = 2**19  # of all tensors together
+_ELEMENTS = 2**16 + 2**13  # one tensor has more, so that a part is left over after a grid
+_MOST = 2**19  # elements of all tensors together
 _HUNDREDS = 389  # prime, and more than a block of 128 or 256 and a part of the next one
-_LONG = 2**12 + 1  # elements whose sum stands still in half precision, and which leave a block
+_LONG = 2**12 + 1  # elements: a sum in half precision stops growing, and one block is too small
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Many rows, then many columns: the first dim of the first tensor grows, then its largest other one.
+    """Many rows, then many columns: the first dim of the first tensor grows, then its largest other dim.
 
-    Then the first size that only other tensors have, as the number of edges between nodes. All sizes
-    that are equal to it grow with it. And some hundred rows, for an op that compares each with each, which
-    takes too long where they are many.
+    Then the first size that only other tensors have grows, such as the number of edges between nodes. All
+    equal sizes grow together. Last come some hundred rows, for ops that compare each row with each, which
+    would take too long with many rows.
     """
     tensors = [tensor for tensor in view.tensors if tensor.resizable]
     if not tensors:
@@ -48,9 +48,9 @@ def steps(view: SampleView) -> Iterator[Step]:
 
 
 def long_steps(view: SampleView) -> Iterator[Step]:
-    """The last dim of the first floating-point tensor, and all sizes equal to it, some thousand.
+    """The last dim of the first floating-point tensor, and all equal sizes, grown to some thousand.
 
-    Then the dim before it, where positions in a sequence may be counted.
+    Then the dim before it, which may count positions in a sequence.
     """
     tensors = [tensor for tensor in view.tensors if tensor.resizable]
     first = next((tensor for tensor in tensors if tensor.floating), None)
@@ -72,12 +72,12 @@ def _grown(
     larger: int,
     step: Step,
 ) -> Iterator[Step]:
-    """One dim of a tensor, and all sizes equal to it, grown; nothing if the tensors get too large.
+    """One dim of a tensor and all sizes equal to it grown; nothing if the tensors would be too large.
 
     Args:
         place: the tensor and the dim.
-        larger: the size to which it grows.
-        step: with the name and the rank.
+        larger: the new size.
+        step: gives the name and the rank.
     """
     first, dim = place
     size = first.shape[dim]

@@ -1,4 +1,4 @@
-"""Variants of other memory layouts."""
+"""Variants with other memory layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variants of lists among the arguments: of dims, in another order, of more parts, of one element only."""
+"""Variants of lists among the arguments: other dims, another order, more parts, only one element."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ...declare.inputs import SameAs
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
-_OTHERS = "whole numbers of another argument"
+_OTHERS = "integers of another argument"
 _UNSHAPED = "a list of a length that the sample does not show"
-# What is given in place of None, by the type of a list.
+# The values in place of None, by the type of the list.
 _GIVEN: Mapping[str, list[Any]] = {
     "List[float]": [0.5, 1.5, 0.75, 1.25, 2.5],
     "List[bool]": [True, False, True, False, True],
     "List[int]": [2, 1, 3, 2, 4],
     "List[SymInt]": [2, 1, 3, 2, 4],
 }
-_ORDERED = "tensors in another order than what another tensor may have for each of them"
+_ORDERED = "tensors in another order than the entries that another tensor may have for each"
 
 
 def dims(name: str, value: Sequence[int], count: int) -> Iterator[Step]:
-    """A list of dims counted the other way, and every dim.
+    """A list of dims counted the other way, and a list of every dim.
 
     Args:
         name: of the argument.
@@ -43,12 +43,12 @@ def dims(name: str, value: Sequence[int], count: int) -> Iterator[Step]:
 
 
 def given(view: SampleView, name: str, of_type: str, is_dim: bool) -> Iterator[Step]:
-    """A list in place of None: a dim and every dim, or as many numbers as there are dims, and fewer.
+    """A list in place of None: one dim and every dim, or a few numbers and one number per dim.
 
     Args:
         name: of the argument.
-        of_type: of the schema.
-        is_dim: whether it is called like a list of dims.
+        of_type: in the schema.
+        is_dim: whether it is named like a list of dims.
     """
     count = max((len(tensor.shape) for tensor in view.tensors), default=0)
     if is_dim:
@@ -56,7 +56,7 @@ def given(view: SampleView, name: str, of_type: str, is_dim: bool) -> Iterator[S
     else:
         pattern = _GIVEN[of_type]
         choices = [pattern[:length] for length in dict.fromkeys((2, count, 3, 1)) if length]
-    # Native code may not look how many there are.
+    # Native code may not check how many there are.
     beyond = _UNSHAPED if view.may_read_outside and not is_dim else None
     for values in choices:
         step = f"{name}.{'_'.join(map(str, values))}"
@@ -65,7 +65,7 @@ def given(view: SampleView, name: str, of_type: str, is_dim: bool) -> Iterator[S
 
 
 def reversed_order(name: str, value: Sequence[int]) -> Iterator[Step]:
-    """An order, as 0, 1, 2, in reverse. In other lists the place of a number has a meaning."""
+    """An order, such as 0, 1, 2, in reverse. In other lists the position of a number has a meaning."""
     if len(value) > 1 and sorted(value) == [*range(len(value))]:
         reordered = type(value)(reversed(value))  # type: ignore[call-arg]
         yield Step(
@@ -74,7 +74,10 @@ def reversed_order(name: str, value: Sequence[int]) -> Iterator[Step]:
 
 
 def same_as_another(view: SampleView, name: str, value: Sequence[float]) -> Iterator[Step]:
-    """A list of numbers equal to an earlier one of as many: old and new spacings, where nothing changes."""
+    """A list of numbers made equal to an earlier one of the same length: old and new spacings, for example.
+
+    Then the op may have nothing to change.
+    """
     for other, numbers in view.given.items():
         if other == name:
             return
@@ -83,13 +86,13 @@ def same_as_another(view: SampleView, name: str, value: Sequence[float]) -> Iter
         of_one_kind = [*map(type, numbers)] == [*map(type, value)]  # before numbers are compared
         if of_one_kind and [*numbers] != [*value]:
             description = f"{name}={numbers}, as {other}"
-            # Native code may not look whether they fit the tensors.
+            # Native code may not check whether they fit the tensors.
             beyond = _OTHERS if view.may_read_outside and type(numbers[0]) is int else None
             yield Step(f"{name}.is.{other}", description, {name: numbers}, 3, True, beyond=beyond)
 
 
 def split_part(view: SampleView, name: str, value: Sequence[int]) -> Iterator[Step]:
-    """Numbers of entries that add up to a size of a tensor, the first one as 1 and the others."""
+    """A list of counts that add up to a size of a tensor, with the first count split: 1, and the rest."""
     sizes = {size for tensor in view.tensors for size in tensor.shape}
     if not all(type(part) is int and part >= 0 for part in value) or sum(value) not in sizes:
         return
@@ -108,9 +111,9 @@ def split_part(view: SampleView, name: str, value: Sequence[int]) -> Iterator[St
 
 
 def reversed_tensors(view: SampleView) -> Iterator[Step]:
-    """Lists of tensors of several shapes or dtypes in reverse, with all lists of the same length.
+    """Lists of tensors of several shapes or dtypes in reverse, together with all lists of the same length.
 
-    An op may take for all of them what the first one has.
+    An op may wrongly use the first tensor's shape or dtype for all of them.
     """
     arguments = view.given.items()
     lists = {name: value for name, value in arguments if isinstance(value, (list, tuple)) and value}
@@ -128,16 +131,16 @@ def reversed_tensors(view: SampleView) -> Iterator[Step]:
             done.add(count)
             together = [key for key, values in lists.items() if len(values) == count]
             changes = {key: type(lists[key])(reversed(lists[key])) for key in together}
-            # Native code may not look whether a tensor with an entry for each fits them.
+            # Native code may not check whether a tensor with an entry for each of them fits.
             beyond = _ORDERED if view.may_read_outside and count in sizes else None
             description = f"{listed(together)} in reverse"
             yield Step(f"{name}.reversed", description, changes, 4, True, beyond=beyond)
 
 
 def filled(view: SampleView, name: str) -> Iterator[Step]:
-    """An empty list of tensors, given with tensors like those of the list before it; with each flag.
+    """An empty list filled with tensors like those of the list before it; then also with each flag set.
 
-    A flag may ask for them, as for the running maxima of an optimizer: one is rejected without the other.
+    A flag may require them, such as the running maxima of an optimizer: one is rejected without the other.
     """
     order = (argument.name for argument in view.op.arguments)
     before = itertools.takewhile(lambda key: key != name, order)
@@ -161,18 +164,18 @@ def _tensors_in(view: SampleView, name: str) -> list[TensorArgument]:
 
 
 def _is_list_of_tensors(view: SampleView, name: str) -> bool:
-    """Whether an argument is a list of tensors and of nothing else, and not empty."""
+    """Whether an argument is a non-empty list of nothing but tensors."""
     value = view.given.get(name)
     return isinstance(value, (list, tuple)) and len(_tensors_in(view, name)) == len(value) > 0
 
 
 def _flags_off(view: SampleView) -> list[str]:
-    """The flags that are False in the sample, or by default."""
+    """The flags that are False in the sample or by default."""
     return [argument.name for argument in view.op.arguments if view.value_of(argument) is False]
 
 
 def single(view: SampleView, name: str) -> Step:
-    """A list with its first element only."""
+    """A list with only its first element."""
     beyond = None if _may_shrink(view, name) else "one list shorter than in the sample"
     description = f"{name} with its first element only"
     change = {name: view.given[name][:1]}
@@ -180,9 +183,9 @@ def single(view: SampleView, name: str) -> Step:
 
 
 def _may_shrink(view: SampleView, name: str) -> bool:
-    """Whether a list holds tensors whose number the other arguments do not repeat.
+    """Whether a list holds only tensors, and no other argument repeats their number.
 
-    The length of a list of numbers is mostly a number of dims.
+    Lists of numbers may not shrink: their length is mostly a number of dims.
     """
     elements = view.given[name]
     count = len(elements)

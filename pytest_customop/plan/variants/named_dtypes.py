@@ -1,9 +1,9 @@
 """The dtypes of tensors that the Python code of an op names.
 
-`if x.dtype not in (torch.float32, torch.float16): raise ...` says which dtypes the author had in mind, and
-so does a tuple or a dict of dtypes at the top of the module. Complex ones count where they are in such a
-tuple, or where the code asks `x.is_complex()`: an op may compute with complex numbers and take real ones
-only. Whole numbers count where they stand beside floating-point ones, or where the code asks
+`if x.dtype not in (torch.float32, torch.float16): raise ...` shows which dtypes the author had in mind, and
+so does a tuple or a dict of dtypes at the top of the module. Complex dtypes count if they are in such a
+tuple, or if the code calls `x.is_complex()`: an op may compute with complex numbers but take only real
+ones. Integer dtypes count if they are listed beside floating-point ones, or if the code calls
 `x.is_floating_point()`.
 """
 
@@ -22,7 +22,7 @@ from ...core.tracebacks import is_of_author
 from ...core.wording import dtype_name
 from ...declare.ops import Op
 
-_DEPTH = 3  # functions that call functions
+_DEPTH = 3  # levels of functions that call functions
 _REAL = {dtype_name(dtype): dtype for dtype in (torch.float16, torch.float32, torch.float64)}
 
 _ASKED = {"is_complex": torch.complex64, "is_floating_point": torch.int64}
@@ -51,8 +51,8 @@ class _Named(NamedTuple):
     """Dtypes in the code.
 
     Args:
-        dtypes: of one list, tuple, set or dict; or a single one.
-        alone: whether it is a single one.
+        dtypes: those of one list, tuple, set or dict; or a single dtype.
+        alone: whether it is a single dtype.
     """
 
     dtypes: Sequence[torch.dtype]
@@ -102,6 +102,6 @@ def _written(code: types.CodeType) -> Iterator[list[torch.dtype]]:
 
 
 def _listed(values: Collection[torch.dtype]) -> list[torch.dtype]:
-    """The dtypes of a list that has a floating-point one; none of a single byte."""
+    """The dtypes of a list, without those of one byte; none if no floating-point dtype is left."""
     dtypes = [dtype for dtype in values if dtype.itemsize > 1]
     return dtypes if any(dtype.is_floating_point for dtype in dtypes) else []

@@ -1,11 +1,11 @@
-"""Variants of numbers: one more, one less, doubled, half, 0, 1, negative, a fraction, a size, as another.
+"""Variants of numbers: one more or less, doubled, half, 0, 1, negative, plus 0.5, a size, an earlier one.
 
-For native code, where a buffer may end, also a large one. In place of a fraction also one by which a size
-becomes no whole number.
+For native code, in which a buffer may be too small, also a large number. For floats, also a number that
+scales a size to a non-integer.
 
-The op decides which of them it accepts. Beyond the sample are negative numbers in place of others, and
-numbers that whole numbers among the tensors may be too large for. So are, for a kernel that may read out
-of bounds, those that belong to a tensor's size or to its whole numbers: they change alone here.
+The op decides which of them it accepts. Negative numbers in place of others are beyond the sample, and so
+are numbers for which integers among the tensors may be too large. For a kernel that may read out of bounds,
+so are numbers that may belong to a tensor's size or to its integers, because only the number changes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ...declare.variant import Step
 from .sample_view import SampleView
 
 _TIED = "a number that sizes of the tensors may depend on, changed alone"
-_BELONGS = "a number that whole numbers of the sample may belong to, changed alone"
+_BELONGS = "a number that integers of the sample may belong to, changed alone"
 _NEGATIVE = "a negative number in place of another one"
-_TOO_SMALL = "a number smaller than whole numbers of the sample, which may be positions below it"
-_COUNTS = "a number in place of None, which may have to fit whole numbers of the sample"
-_SMALL = 0.05  # a change of a number below it would be lost in tolerances
-_MOST = 2**16  # the largest whole number that is derived
-_BUFFER = 2**8  # more than the elements of a buffer on the stack, and even: what is odd stays so
+_TOO_SMALL = "a number smaller than integers of the sample, which may be positions below it"
+_COUNTS = "a number in place of None, which may have to fit integers of the sample"
+_SMALL = 0.05  # a change of a smaller number would be lost in tolerances
+_MOST = 2**16  # the largest integer that is derived
+_BUFFER = 2**8  # more than the elements of a buffer on the stack, and even: an odd number stays odd
 _SIZES = 2  # the most sizes that are tried for a number
-_FACTORS = (0.9, 0.8, 0.7, 0.6, 1.1)  # of a number by which a size may be scaled
+_FACTORS = (0.9, 0.8, 0.7, 0.6, 1.1)  # tried on a number by which the op may scale a size
 _ABOVE_HALF = 0.55
 _OPTIONAL_INT = (1, 2)
 _OPTIONAL_FLOAT = (0.5, 1.0)
@@ -41,7 +41,7 @@ def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> 
     """Other numbers in place of one.
 
     Args:
-        value: what the sample gives, or the default.
+        value: the sample's value, or the default.
         constants: the numbers that the op's code compares the argument with.
     """
     if isinstance(value, float):
@@ -58,7 +58,7 @@ def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> 
 
 
 def other_number(view: SampleView, name: str, value: float, number: float) -> Step:
-    """The step from a number to any other one of its type."""
+    """The step from a number to another one of its type."""
     whole = not isinstance(value, float)
     beyond = (_beyond(view, name, int(value), number) if whole else None) or _negative(
         value, number
@@ -83,9 +83,9 @@ def optional(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
 
 
 def in_lists(view: SampleView, name: str, values: Sequence[int]) -> Iterator[Step]:
-    """Every number of a list one more, and one less; the last sizes of the first tensor; all 1, all 0.
+    """Every number of a list one more, and one less; the last sizes of the first tensor; all 1; all 0.
 
-    Where a list has the sizes that there are, or its numbers are 1 or 0, an op may do nothing at all.
+    If a list equals the sizes of the tensor, or its numbers are 1 or 0, an op may do nothing at all.
     """
     tied = any(_is_tied(view, value, name) for value in values)
     others = [
@@ -129,19 +129,19 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         if number not in seen and abs(number) <= max(_MOST, abs(value)):
             seen.add(number)
             beyond = _beyond(view, name, value, number) or _negative(value, number)
-            # With 1, as a width or a stride, an op may do nothing, and return what it was given.
+            # With 1, as a width or a stride, an op may do nothing and return its input.
             tie = 2 if number == 1 else 3
             yield _step(name, step, number, rank + tie * tied, beyond)
 
 
 def _last_sizes(view: SampleView) -> list[int]:
-    """The last sizes of the tensors above 1: where a number equals one, an op may do nothing at all."""
+    """The last sizes of the tensors, above 1: if a number equals one, an op may do nothing at all."""
     last = [tensor.shape[-1] for tensor in view.tensors if tensor.shape and tensor.shape[-1] > 1]
     return [*dict.fromkeys(last)][:_SIZES]
 
 
 def _numbers_before(view: SampleView, name: str) -> list[tuple[str, int]]:
-    """(name, value) of the whole numbers before an argument: where two are equal, an op may do nothing."""
+    """(name, value) of the integers before an argument: if two are equal, an op may do nothing."""
     before = [
         *itertools.takewhile(
             lambda other_name: other_name != name, (argument.name for argument in view.op.arguments)
@@ -158,7 +158,7 @@ def _beyond(view: SampleView, name: str, value: int, number: float) -> str | Non
     """Why another number leaves what the tensors of the sample show; None if it does not."""
     if 1 <= number < value and cuts_off(view.op, name):
         return None
-    if view.may_read_outside:  # a Python kernel raises where a number does not fit, or takes it
+    if view.may_read_outside:  # a Python kernel raises if a number does not fit, or accepts it
         if _is_tied(view, value, name):
             return _TIED
         if any(tensor.holds_positions for tensor in view.tensors):
@@ -186,9 +186,9 @@ def _floats(view: SampleView, name: str, value: float) -> Iterator[Step]:
 
 
 def _uneven(view: SampleView, value: float) -> float | None:
-    """A number near to a positive one by which a size becomes more than half above a whole number.
+    """A number near a positive one that scales a size to more than 0.5 above an integer.
 
-    There rounding is not cutting off. None if there is no size to scale.
+    There, rounding and truncation differ. None if there is no size to scale.
     """
     sizes = {size for tensor in view.tensors for size in tensor.shape[-2:] if size > 1}
     if not sizes or value <= 0:
@@ -208,15 +208,15 @@ def _step(name: str, step: str, value: Any, rank: int, beyond: str | None = None
 
 
 def _negative(value: float, number: float) -> str | None:
-    """Why another number leaves the sample for its sign; None if it does not."""
+    """Why another number leaves the sample because of its sign; None if it does not."""
     return _NEGATIVE if number < 0 <= value else None
 
 
 def _is_tied(view: SampleView, value: int, name: str) -> bool:
-    """Whether a whole number above 1 occurs as a size, a count, or the end of a range of positions.
+    """Whether an integer above 1 occurs as a size, a count, or the end of a range of positions.
 
     Args:
-        name: of the argument that it belongs to.
+        name: of the argument that it comes from.
     """
     if value <= 1:
         return False

@@ -1,4 +1,4 @@
-"""Variants that give an optional tensor which the sample leaves out."""
+"""Variants that give an optional tensor that the sample leaves out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _UNSHAPED = "an optional tensor given, of a size that the sample does not show"
 
 
 def steps(view: SampleView, name: str) -> Iterator[Step]:
-    """The tensor as the first one, as a row of it, a number a channel, and one; a mask as booleans too.
+    """The tensor like the first floating-point one, a row of it, a number per channel, and one number.
 
-    Channels are the dim after the batch.
-
-    The dtype is that of the first floating-point tensor.
+    The dtype is that of the first floating-point tensor; a mask is tried as booleans too. Channels are the
+    dim after the batch.
     """
     like = next((tensor for tensor in view.tensors if tensor.floating), None)
     if like is None:
@@ -38,7 +37,7 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
     if len(shape) > 2 and shape[1] not in (1, shape[-1]):
         channels = _resized(like, shape[1:2])
         what = f"{name} given, a number for each of dim 1 of {like.path}"
-        # Native code may not look at the size.
+        # Native code may not check the size.
         beyond = _UNSHAPED if view.may_read_outside else None
         yield _given(name, "channels", what, channels, 5, beyond)
     if shape:
@@ -47,7 +46,7 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
 
 
 def _resized(like: TensorArgument, shape: tuple[int, ...]) -> TensorSpec:
-    """A description like that of an argument, at another size, with values drawn in the same range."""
+    """A description like an argument's at another size, with values drawn in the same range."""
     if like.resizable:
         return replace(like.resized(shape), layout=None, requires_grad=None)
     return TensorSpec(shape, like.spec.dtype)

@@ -1,11 +1,11 @@
 """Variants with two or three changes at once: of arguments, sizes, dtype and memory layout.
 
-Many defects need two of them: a flag, and an odd size. The rows are chosen so that few of them contain many
-of the pairs of changes that are likely each alone: a covering array of strength two, cut off.
+Many defects need two changes, such as a flag and an odd size. A few rows are chosen that contain many pairs
+of the changes that are likely to find something alone: a truncated covering array of strength two.
 
 Source: D. R. Kuhn, D. R. Wallace, A. M. Gallo, "Software Fault Interactions and Implications for Software
-Testing", IEEE Transactions on Software Engineering 30(6), 2004: two parameters together are behind most
-faults that one alone does not show.
+Testing", IEEE Transactions on Software Engineering 30(6), 2004: most faults that one parameter alone does
+not show are triggered by two parameters together.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from .sample_view import SampleView
 Derive = Callable[[SampleView, str], Iterable[Step]]
 
 _ROWS = 8
-_CHANGES = 3  # the most of a row: what is behind a failure is still easy to see
-_LEVELS = 2  # of one argument
+_CHANGES = 3  # the most in a row: the cause of a failure is still easy to see
+_LEVELS = 2  # the most changes of one argument
 _LIKELY = 6  # steps of this rank and above are in no pair
 _RANK = 5
-# Other changes than those of arguments, and the first of these steps that a sample has.
+# Changes other than of arguments; the first of these steps that a sample has is used.
 _TENSORS = {"shape": ("odd_with_numbers", "odd"), "dtype": ("bfloat16",), "layout": ("transposed",)}
 _WHOLE = ("int", "SymInt")
 
 
 @dataclass(frozen=True)
 class _Level:
-    """One change: a step of a kind, along an axis that has only one change in a row."""
+    """One change: a step of a kind. A row has only one change per axis."""
 
     axis: str
     kind: str
@@ -46,7 +46,7 @@ _Pair = frozenset[_Level]
 def steps(
     view: SampleView, single_steps: Sequence[tuple[Step, str]], derive: Derive
 ) -> Iterator[Step]:
-    """Rows of changes that are likely, and within the sample, each alone.
+    """Rows of changes, each of which alone is likely and stays within the sample.
 
     Args:
         single_steps: the steps from the sample, each with its kind.
@@ -64,7 +64,7 @@ def steps(
 def _rows(
     view: SampleView, levels: Sequence[_Level], open_pairs: dict[_Pair, int], derive: Derive
 ) -> Iterator[Step]:
-    """Rows until they have every pair; each pair is taken out of `open_pairs`."""
+    """Rows until they contain every pair; each pair is removed from `open_pairs`."""
     while open_pairs:
         row = _row(levels, open_pairs)
         for pair in combinations(row, 2):
@@ -73,7 +73,7 @@ def _rows(
 
 
 def _levels(view: SampleView, single_steps: Sequence[tuple[Step, str]]) -> list[_Level]:
-    """The changes that pairs are made of; those of arguments first, then of sizes, dtype and layout."""
+    """The changes for pairs: first of arguments, then of sizes, dtype and layout."""
     likely = [
         (step, kind) for step, kind in single_steps if step.beyond is None and step.rank < _LIKELY
     ]
@@ -101,7 +101,7 @@ def _levels(view: SampleView, single_steps: Sequence[tuple[Step, str]]) -> list[
 
 
 def _unsafe(view: SampleView) -> set[str]:
-    """The arguments whose changes may fit no others: whole numbers, in code that may read outside."""
+    """The arguments whose changes may not fit others: integers, in code that may read out of bounds."""
     if not view.may_read_outside:
         return set()
     return {
@@ -112,7 +112,7 @@ def _unsafe(view: SampleView) -> set[str]:
 
 
 def _row(levels: Sequence[_Level], open_pairs: dict[_Pair, int]) -> list[_Level]:
-    """The likeliest pair that no row has yet, and the changes that add most others to it."""
+    """The likeliest pair that no row has yet, and the changes that add most other new pairs."""
     row = [*min(open_pairs, key=lambda pair: (open_pairs[pair], sorted(map(levels.index, pair))))]
     while len(row) < _CHANGES:
         axes = {level.axis for level in row}
@@ -129,7 +129,7 @@ def _row(levels: Sequence[_Level], open_pairs: dict[_Pair, int]) -> list[_Level]
 
 
 def _applied(view: SampleView, row: Sequence[_Level], derive: Derive) -> Iterator[Step]:
-    """The step that makes the changes of a row which are there after the others; none if one is left."""
+    """The step with the changes of a row that still exist after the earlier ones; none if one is left."""
     changed, taken, axes = view, [], []
     for level in row:
         step = next(

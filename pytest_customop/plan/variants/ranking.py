@@ -1,4 +1,4 @@
-"""The variants of a sample in the order in which they are likely to find something."""
+"""Sort the variants of a sample by how likely they are to find something."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .sample_view import SampleView
 _Found = tuple[Step, str, Sample, Any]  # the step, its kind, the changed sample and its signature
 _LATER = 3  # ranks by which a step beyond the sample comes later
 ONLY_FULL = 10  # steps of this rank and above belong to the full set only
-# The steps of each kind that need the sample alone.
+# The steps of each kind that need only the sample.
 _STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
     "layout": (layout.steps,),
     "shape": (shape.steps,),
@@ -65,11 +65,11 @@ def ranked_variants(
     Args:
         placement: of the case that they are derived from.
         kinds: the kinds to derive, of `KINDS`.
-        declared_dtypes: whether the mark or the session says which dtypes the op supports.
-        seed: orders the steps of one rank.
-        seen: the signatures of what runs already, which is not derived again; those of the variants
-            are added.
-        samples: all samples of the mark: an argument that they give is tried in this one too.
+        declared_dtypes: whether the mark or the session declares which dtypes the op supports.
+        seed: orders the steps of the same rank.
+        seen: the signatures of what already runs, which is not derived again; the signatures of the
+            variants are added.
+        samples: all samples of the mark: the values of their arguments are tried in this one too.
     """
     view = SampleView(op, sample, placement)
     seen.add(call_signature(sample))
@@ -83,7 +83,7 @@ def ranked_variants(
 
     def place(candidate: _Found) -> tuple[bool, int, bool, int]:
         step, kind, *_ = candidate
-        # What is found beyond the sample is a note only, but for positions that an op ought to reject.
+        # Steps beyond the sample give only notes and come later, except positions that an op should reject.
         later = _LATER if step.beyond is not None and kind != "positions" else 0
         rank = (step.rank >= ONLY_FULL, step.rank + later)
         return *rank, kind == "pairs", _order(seed, op.name, step.name)
@@ -91,7 +91,7 @@ def ranked_variants(
     alone = [kind for kind in kinds if kind != "pairs"]
     candidates = [applied(step, kind) for kind in alone for step in derive(view, kind)]
     if "pairs" in kinds:
-        # What another sample shows already has that sample's variants.
+        # A step that leads to another sample is left out: that sample has its own variants.
         new = [(step, kind) for step, kind, _, signature in candidates if signature not in seen]
         candidates += [applied(step, "pairs") for step in pairs.steps(view, new, derive)]
     for step, kind, changed, signature in sorted(candidates, key=place):
@@ -111,7 +111,7 @@ def ranked_variants(
 
 
 def _aspect(view: SampleView, step: Step, kind: str) -> str:
-    """What a step changes: the named arguments, the number of dims, or what its kind says."""
+    """What a step changes: the named arguments, the number of dims, or else its kind."""
     if step.aspect is not None:
         return step.aspect
     if kind == "arguments":
@@ -135,7 +135,7 @@ def steps_of(
     """Every step of a kind from a sample.
 
     Args:
-        kind: one of `KINDS`, and not `pairs`, which are made of the others.
+        kind: one of `KINDS` except `pairs`, which combine the others.
         declared_dtypes, samples: as in `ranked_variants`.
     """
     if kind == "dtype":
@@ -148,7 +148,7 @@ def steps_of(
 
 
 def call_signature(sample: Sample) -> Any:
-    """A hashable value that is equal for two samples which describe the same call."""
+    """A hashable value that is equal for samples that describe the same call."""
     named = sorted((name, _signature_of(value)) for name, value in sample.kwargs.items())
     return tuple(map(_signature_of, sample.args)), tuple(named)
 

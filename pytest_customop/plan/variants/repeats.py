@@ -1,6 +1,6 @@
-"""Variants in which an entry of a tensor of positions comes twice: a position, a row or a column.
+"""Variants in which an entry of a tensor of positions occurs twice: a position, a row or a column.
 
-Where all positions are equal, much vanishes: edges are loops, and differences 0.
+If all positions were equal, much would vanish: edges would be loops, and differences 0.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .sample_view import SampleView, TensorArgument
 from .values import counts_sizes, range_of, why_beyond
 
 _RANK = 5
-_ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
+_ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """One tensor of whole numbers with an entry that comes twice; not a permutation, and not offsets."""
+    """One integer tensor with an entry that occurs twice; not a permutation, and not offsets."""
     for tensor in view.tensors:
         if not _may_repeat(tensor):
             continue
@@ -39,10 +39,10 @@ def steps(view: SampleView) -> Iterator[Step]:
 
 
 def _why_beyond(view: SampleView, tensor: TensorArgument) -> str | None:
-    """Why an entry that comes twice leaves what the sample shows; None if it does not.
+    """Why an entry that occurs twice leaves what the sample shows; None if it does not.
 
-    A sorted list may be one of different numbers, and so may parts that are. Of rows and columns it is the
-    whole that differs.
+    The numbers of a sorted list, or of sorted parts, may have to differ. Rows and columns need only differ
+    as a whole.
     """
     others = [other for other in view.tensors if other is not tensor and other.holds_positions]
     several = not all(_begins_unordered_parts(other, tensor) for other in others)
@@ -50,7 +50,7 @@ def _why_beyond(view: SampleView, tensor: TensorArgument) -> str | None:
 
 
 def _begins_unordered_parts(offsets: TensorArgument, tensor: TensorArgument) -> bool:
-    """Whether one tensor says where parts of the other begin, whose numbers are in no order."""
+    """Whether one tensor holds the offsets of parts of the other, and these parts are not sorted."""
     listed = offsets.spec.values is not None and tensor.spec.values is not None
     if not listed or not (names_offsets(offsets.path) and offsets.is_sorted):
         return False
@@ -72,10 +72,10 @@ def _may_repeat(tensor: TensorArgument) -> bool:
 
 
 def _entries(shape: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names, and the dims along which what belongs together is counted.
+    """(name, dims): the dims along which entries are counted.
 
-    That of `[2, edges]` is a column, and that of `[boxes, 4]` a row. Of a matrix with more of both, each
-    number may stand alone.
+    An entry of `[2, edges]` is a column, and an entry of `[boxes, 4]` is a row. In larger matrices, a row
+    and a column are repeated, as each number may stand alone.
     """
     if len(shape) == 1:
         yield "repeated", (0,)
@@ -94,7 +94,7 @@ def _described(dims: tuple[int, ...], count: int) -> str:
 
 
 def _repeated(tensor: TensorArgument, dims: tuple[int, ...]) -> torch.Tensor | None:
-    """The numbers with an entry in place of the next one; None where entries come twice already."""
+    """The numbers with an entry copied over the next one; None if entries occur twice already."""
     numbers = _numbers(tensor)
     if numbers is None:
         return None
@@ -111,7 +111,7 @@ def _repeated(tensor: TensorArgument, dims: tuple[int, ...]) -> torch.Tensor | N
 
 
 def _numbers(tensor: TensorArgument) -> torch.Tensor | None:
-    """The numbers of the sample; where they are drawn, others of their range, each entry another one."""
+    """The numbers of the sample; if they are drawn, consecutive ones in their range."""
     if tensor.spec.values is not None:
         return tensor.listed
     span, count = range_of(tensor), math.prod(tensor.shape)

@@ -62,23 +62,23 @@ class TensorArgument:
 
     @property
     def holds_positions(self) -> bool:
-        """Whether it holds whole numbers, which may be positions in other tensors."""
+        """Whether it holds integers, which may be positions in other tensors."""
         return not self.floating and self.dtype != torch.bool
 
     @property
     def resizable(self) -> bool:
-        """Whether there are values for another size."""
+        """Whether it can get values at another size."""
         return is_redrawable(self.spec, self.dtype, self.others)
 
     @property
     def record_sizes(self) -> frozenset[int]:
-        """The size that says how many of its whole numbers belong together, if one does."""
+        """The size of the dim that counts integers which belong together, if it has one."""
         size = record_size(self.spec, self.dtype)
         return frozenset() if size is None else frozenset((size,))
 
     @property
     def listed_whole(self) -> bool:
-        """Whether its values are whole numbers that the author listed: mostly positions."""
+        """Whether its values are integers or booleans that the author listed: mostly positions."""
         return not self.floating and self.spec.values is not None
 
     @functools.cached_property
@@ -93,7 +93,7 @@ class TensorArgument:
 
     @functools.cached_property
     def has_distinct_numbers(self) -> bool:
-        """Whether no listed number comes twice."""
+        """Whether no listed number occurs twice."""
         return self.spec.values is not None and not has_repeats(self.listed)
 
     @functools.cached_property
@@ -103,21 +103,21 @@ class TensorArgument:
 
     @functools.cached_property
     def counted(self) -> frozenset[int]:
-        """The sizes that listed whole numbers may refer to: the end of offsets, the sum of lengths."""
+        """The sizes that listed integers may refer to: the end of offsets, the sum of lengths."""
         return counted_sizes(self.spec, self.dtype)
 
     @property
     def counts_others(self) -> frozenset[int]:
-        """The sizes of other tensors that its listed whole numbers may refer to."""
+        """The sizes of other tensors that its listed integers may refer to."""
         return self.counted & self.others
 
     @functools.cached_property
     def value_limits(self) -> tuple[float, float] | None:
         """The range that floating-point values of a variant stay in.
 
-        That of the description, or of the values that the author listed. These stand for any number if
-        they are of both signs and exceed 1, as those of `torch.randn` do. None where the values have an
-        order, or are all the same.
+        It is the range of the description, or of the values that the author listed. Listed values stand
+        for any numbers if they have both signs and exceed 1, as those of `torch.randn` do. None if the
+        values are sorted, complex or all the same.
         """
         spec = self.spec
         if spec.fill is not None:
@@ -137,7 +137,7 @@ class TensorArgument:
 
     @functools.cached_property
     def highest_position(self) -> int | None:
-        """The largest of its numbers if all may be positions: whole, and 0 or more; None otherwise."""
+        """The largest of its numbers if all may be positions: integers of 0 or more; None otherwise."""
         if not self.holds_positions:
             return None
         if self.spec.values is not None:
@@ -147,10 +147,10 @@ class TensorArgument:
         return int(high) - 1 if low is not None and low >= 0 and high is not None else None
 
     def resized(self, shape: tuple[int, ...]) -> TensorSpec:
-        """The description at another size, with values like those that were listed.
+        """The description at another size, with values like the listed ones.
 
         Raises:
-            ValueError: for one that is not `resizable`.
+            ValueError: if it is not `resizable`.
         """
         spec = redrawn(self.spec, self.dtype, shape, self.others)
         if spec is None:
@@ -160,10 +160,10 @@ class TensorArgument:
 
 @dataclass(frozen=True, eq=False)
 class SampleView:
-    """A sample of an op as variants are derived from it.
+    """A sample of an op, for deriving variants.
 
     Args:
-        placement: of the case: its dtype, and what becomes of real tensors.
+        placement: of the case; it decides the dtype, and the treatment of real tensors.
     """
 
     op: Op
@@ -176,7 +176,7 @@ class SampleView:
         return {argument.name: value for argument, value in self.op.bind(self.sample)}
 
     def value_of(self, argument: Any) -> Any:
-        """What the sample gives for an argument of the schema, or its default; None without any."""
+        """The sample's value for an argument of the schema, or its default; None without either."""
         default = argument.default_value if argument.has_default_value() else None
         return self.given.get(argument.name, default)
 
@@ -187,7 +187,7 @@ class SampleView:
 
     @functools.cached_property
     def may_read_outside(self) -> bool:
-        """Whether the kernel may read outside of its arguments where these do not fit."""
+        """Whether the kernel may read out of bounds if its arguments do not fit."""
         return crash_risk(self.op, self.placement.device) is not None
 
     @functools.cached_property
@@ -197,7 +197,7 @@ class SampleView:
 
     @functools.cached_property
     def free_sizes(self) -> frozenset[int]:
-        """The sizes that can change: those which no tensor has that keeps its size, or counts."""
+        """The sizes that can change: no tensor has to keep them, and no listed integers refer to them."""
         fixed = {size for tensor in self.tensors if not tensor.resizable for size in tensor.shape}
         fixed |= {
             size for tensor in self.tensors for size in tensor.counts_others | tensor.record_sizes
@@ -235,7 +235,7 @@ class SampleView:
         by_position = [*values][: len(self.sample.args)]
         for name in step.dropped:
             values.pop(name, None)
-            if name in by_position:  # those after it are given by name
+            if name in by_position:  # the arguments after it are given by name
                 del by_position[by_position.index(name) :]
         args = tuple(values.pop(name) for name in by_position)
         return Sample(args, values, f"{self.sample.id}{SEPARATOR}{step.name}")

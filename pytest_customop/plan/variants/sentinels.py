@@ -1,6 +1,6 @@
-"""Variants in which elements of a tensor of whole numbers say what is left out: `ignore_index`, -1.
+"""Variants with special elements in an integer tensor: `ignore_index` or -1 for what is left out.
 
-And lengths of which one is 0.
+Also lengths of which some are 0.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _SENTINEL = re.compile(
     r"(^|_)(ignored?|pad|padding|padded|masked?|missing|invalid|skip|skipped|blank|sentinel|eos|bos|unk)"
     r"($|_)"
 )
-# Lookups of padding leave out its gradient on purpose, and other marks may be no valid elements.
+# Lookups leave out the gradient of padding on purpose, and other markers may not be valid elements.
 _MARKED = "elements equal to an argument that marks some of them"
 _PADDED = "positions that are -1"
 _EMPTY = "a length of 0"
-_ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
+_ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Some elements of a tensor of whole numbers -1, 0, or equal to an argument that is no position."""
+    """Some elements of an integer tensor -1, 0, or equal to an argument that marks special elements."""
     yield from _equal_to_arguments(view)
     yield from _padded(view)
     yield from _empty(view)
 
 
 def _padded(view: SampleView) -> Iterator[Step]:
-    """Some positions -1, which stands for padding in many ops; an op need not be made for it."""
+    """Some positions -1, which means padding in many ops; an op need not support it."""
     for tensor in view.tensors:
         if not (_holds_positions(tensor, view) and _may_hold(tensor, view)):
             continue
@@ -52,7 +52,7 @@ def _padded(view: SampleView) -> Iterator[Step]:
 
 
 def _holds_positions(tensor: TensorArgument, view: SampleView) -> bool:
-    """Whether whole numbers are positions by their name, or native code may take them for some."""
+    """Whether integers are positions by their name, or native code may use them as positions."""
     name = base_name(tensor.path)
     if names_positions(name):
         return True
@@ -63,7 +63,7 @@ def _holds_positions(tensor: TensorArgument, view: SampleView) -> bool:
 
 
 def _empty(view: SampleView) -> Iterator[Step]:
-    """Some lengths 0, as of an empty sequence; an op need not be made for it."""
+    """Some lengths 0, for empty sequences; an op need not support them."""
     for tensor in view.tensors:
         if (
             not names_lengths(base_name(tensor.path))
@@ -116,7 +116,7 @@ def _may_hold(tensor: TensorArgument, view: SampleView) -> bool:
 
 
 def _with(tensor: TensorArgument, value: int) -> torch.Tensor | None:
-    """The elements with each other one, from the second on, replaced; the only one if there is one."""
+    """The elements with every second one replaced, or the only one."""
     size = math.prod(tensor.shape)
     if tensor.spec.values is not None:
         flat = tensor.listed.flatten().clone()

@@ -1,6 +1,6 @@
-"""Variants of other sizes: empty, 1, odd, doubled, distinct, one more batch dim, no dims, broadcast.
+"""Variants with other sizes: empty, 1, odd, doubled, distinct, one more batch dim, no dims, broadcast.
 
-Sizes that are equal in the sample may have to be equal. They change together first, then one by one.
+Sizes that are equal in the sample may have to stay equal. They change together first, then one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DimPlace(NamedTuple):
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Every change of sizes; those that would be too large are left out."""
+    """All changes of sizes, except those that would be too large."""
     tensors = [tensor for tensor in view.tensors if tensor.resizable]
     free = free_places(view)
     if not free:
@@ -60,7 +60,7 @@ def free_places(view: SampleView) -> list[DimPlace]:
 
 
 def by_size(places: Sequence[DimPlace]) -> list[list[DimPlace]]:
-    """The places of each size, in the order of the first of each."""
+    """The places grouped by size, in the order in which the sizes first occur."""
     order = [*dict.fromkeys(place.size for place in places)]
     ordered = sorted(places, key=lambda place: order.index(place.size))
     return [[*group] for _, group in groupby(ordered, key=lambda place: place.size)]
@@ -94,7 +94,7 @@ def _together(view: SampleView, groups: Sequence[Sequence[DimPlace]]) -> Iterato
 
 
 def _odd(size: int, taken: set[int]) -> int:
-    """The next larger odd size that is not taken; an odd size is no multiple of a vector's width."""
+    """The next larger odd size that is not taken: it is not a multiple of a vector's width."""
     odd = size + 1 + size % 2
     while odd in taken:
         odd += 2
@@ -128,7 +128,7 @@ def _group(view: SampleView, group: Sequence[DimPlace], name: str, alone: bool) 
     """Changes of one group of equal sizes.
 
     Args:
-        alone: whether other sizes that are equal stay as they are.
+        alone: whether other equal sizes stay as they are.
     """
     size = group[0].size
     whose = f"dim {group[0].dim} of {group[0].tensor.path}"
@@ -164,7 +164,7 @@ def _batched(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[St
 
 
 def _without_dims(view: SampleView, tensors: Sequence[TensorArgument]) -> Iterator[Step]:
-    """Every tensor without dims, where all have one shape, as those of elementwise ops do."""
+    """Every tensor without dims, if all have the same shape, as in elementwise ops."""
     if len(tensors) == len(view.tensors) and len({tensor.shape for tensor in tensors}) == 1:
         changes = {tensor.path: tensor.resized(()) for tensor in tensors}
         beyond = "fewer dims"
@@ -179,9 +179,9 @@ def _with_batch(tensors: Sequence[TensorArgument], name: str, description: str, 
 def resizing(
     view: SampleView, sizes: Sizes, name: str, description: str, rank: int, alone: bool = False
 ) -> Iterator[Step]:
-    """The step that gives the places these sizes, then the same with the numbers equal to them.
+    """The step that gives the places these sizes, then the same with the numbers that equal changed sizes.
 
-    None if nothing changes, or it would be too large.
+    Nothing if no size changes, or if the tensors would be too large.
     """
     changes = {}
     elements = 0

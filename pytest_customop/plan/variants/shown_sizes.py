@@ -1,4 +1,4 @@
-"""Whether a change of sizes leaves what the sample shows, and why."""
+"""Find out whether, and why, a change of sizes leaves what the sample shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sample_view import SampleView, TensorArgument
 # (argument path, dim) -> the new size
 Sizes = Mapping[tuple[str, int], int]
 
-# How many numbers are packed into one element: of 8, 4, 2, 1 bits in a byte.
+# How many numbers may be packed into one element: numbers of 8, 4, 2 or 1 bits in a byte.
 _PACKED = (1, 2, 4, 8)
 
 
@@ -26,7 +26,7 @@ def with_numbers(view: SampleView, step: Step, sizes: Sizes) -> Iterator[Step]:
 
     Args:
         step: without `beyond`, which is filled in.
-        sizes: what it changes.
+        sizes: the new sizes.
     """
     became = _became(view, sizes)
     changes = {size: [*new] for size, new in became.items() if new != {size}}
@@ -52,7 +52,7 @@ def beyond_sample(
 
     Args:
         sizes: the new sizes; all others stay.
-        numbers: the numbers, and lists of them, that change with the sizes to which they are equal.
+        numbers: the numbers, and lists of numbers, that change with equal sizes.
     """
     arguments = {**view.given, **(numbers or {})}
     new = {
@@ -65,7 +65,7 @@ def beyond_sample(
     changes = {size: new_size for size, (new_size,) in became.items() if new_size != size}
     if numbers:
         if view.may_read_outside and _has_multiples(view, changes):
-            return "a number, and not the sizes and numbers that are multiples of it"
+            return "a number changed, but not the sizes and numbers that are multiples of it"
     elif changes.keys() & set(numbers_in(view.given)):
         return "a size that an argument gives as a number differs from it"
     if any(
@@ -73,13 +73,13 @@ def beyond_sample(
     ):
         return "a number of elements that an argument gives as sizes differs from it"
     if _leaves_positions_outside(view, changes):
-        return "a size smaller than whole numbers of the sample, which may be positions in it"
+        return "a size smaller than integers of the sample, which may be positions in it"
     if _repeats_positions(view, new):
-        return "positions that come twice in several tensors of whole numbers"
+        return "repeated positions where there are several integer tensors"
     emptied = [tensor for tensor in view.tensors if 0 in new[tensor.path] and 0 not in tensor.shape]
     if any(tensor.holds_positions for tensor in emptied):
         return None  # no boxes, no edges, no tokens
-    # A tensor of one element is a number to most ops.
+    # Most ops treat a tensor of one element as a number.
     kept = [
         tensor for tensor in view.tensors if 0 not in new[tensor.path] and set(tensor.shape) - {1}
     ]
@@ -89,7 +89,7 @@ def beyond_sample(
 
 
 def _became(view: SampleView, sizes: Sizes) -> Mapping[int, set[int]]:
-    """What each size of the sample becomes; several ones if equal sizes change apart."""
+    """The new sizes of each size in the sample; several if equal sizes change differently."""
     became: dict[int, set[int]] = defaultdict(set)
     for tensor in view.tensors:
         for dim, size in enumerate(tensor.shape):
@@ -98,7 +98,7 @@ def _became(view: SampleView, sizes: Sizes) -> Mapping[int, set[int]]:
 
 
 def numbers_in(arguments: Mapping[str, Any], least: int = 2) -> Iterator[int]:
-    """The whole numbers among the arguments, and in lists of them, that count no dims.
+    """The integers among the arguments and in lists, except dims.
 
     Args:
         least: smaller ones are left out.
@@ -110,7 +110,7 @@ def numbers_in(arguments: Mapping[str, Any], least: int = 2) -> Iterator[int]:
 
 
 def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, Any]:
-    """The numbers, and lists of them, that are equal to a size that changes: changed with it."""
+    """The new values of numbers, and lists of numbers, that are equal to a changing size."""
     return {
         name: type(value)(changes.get(number, number) for number in value)
         if isinstance(value, (list, tuple))
@@ -121,7 +121,7 @@ def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, 
 
 
 def _has_multiples(view: SampleView, changes: Mapping[int, int]) -> bool:
-    """Whether a size or number that stays may be counted in one that changes."""
+    """Whether a size or number that stays is a multiple of a number that changes."""
     kept = {size for tensor in view.tensors for size in tensor.shape} | set(numbers_in(view.given))
     changed = changes.keys() & set(numbers_in(view.given))
     return any(size % divisor == 0 for divisor in changed for size in kept - changes.keys() if size)
@@ -130,9 +130,9 @@ def _has_multiples(view: SampleView, changes: Mapping[int, int]) -> bool:
 def _is_counted(
     view: SampleView, arguments: Mapping[str, Any], tensor: TensorArgument, elements: int
 ) -> bool:
-    """Whether a list of sizes says how many elements a tensor has, and no more if it gets others.
+    """Whether a list of sizes gives a tensor's number of elements, and would no longer do so.
 
-    Several numbers may be packed into one element, or one spread over several.
+    Several numbers may be packed into one element, or one number spread over several.
 
     Args:
         arguments: the arguments after the change.
@@ -155,9 +155,9 @@ def _are_sizes(values: Sequence[Any]) -> bool:
 
 
 def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
-    """Whether listed whole numbers of several tensors, which may belong together, are repeated.
+    """Whether listed integers of several tensors, which may belong together, become repeated.
 
-    Those of one tensor that grows alone may be if some come twice in the sample.
+    If only one tensor grows, it may repeat its integers if some occur twice in the sample.
     """
     if sum(tensor.holds_positions for tensor in view.tensors) < 2:
         return False
@@ -170,7 +170,7 @@ def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
 
 
 def _leaves_positions_outside(view: SampleView, changes: Mapping[int, int]) -> bool:
-    """Whether a size of another tensor becomes too small for the positions in one."""
+    """Whether a size of another tensor becomes too small for the positions in a tensor."""
     for tensor in view.tensors:
         most = tensor.highest_position
         others = {size for other in view.tensors if other is not tensor for size in other.shape}

@@ -1,4 +1,4 @@
-"""Variants of values of several magnitudes, and of equal values.
+"""Variants with values of several magnitudes, and with equal values.
 
 Values stay in the range that the author gave.
 """
@@ -16,12 +16,12 @@ from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 
 _LOWEST, _HIGHEST = 1e-3, 1e3
-_MODERATE = 30.0  # the squares of some such numbers can be added up in float16, and e**30 is finite
-_TAIL = 6.0  # where activations and losses have their limits, and samples of normal numbers are not
-_WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, and not in float64
-_RATIO = 10.0  # what the largest magnitude is of the smallest at least
+_MODERATE = 30.0  # float16 can hold a sum of some squares of such numbers, and e**30 is finite
+_TAIL = 6.0  # activations and losses have their limits there, beyond normally distributed samples
+_WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, but not in float64
+_RATIO = 10.0  # the smallest ratio of the largest magnitude to the smallest
 _ANY = (-math.inf, math.inf)
-_ELEMENTS = 2**14  # larger tensors are left alone: their values are listed
+_ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 
 
 def magnitudes(view: SampleView) -> Iterator[Step]:
@@ -32,7 +32,7 @@ def magnitudes(view: SampleView) -> Iterator[Step]:
 
 
 def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:
-    """Every floating-point tensor whose range has enough of some bounds, with values from these."""
+    """Values between some bounds, for every floating-point tensor whose range covers half of them."""
     changes = {}
     for tensor in _free(view):
         limits = tensor.value_limits or _ANY
@@ -62,7 +62,7 @@ def steps(view: SampleView) -> Iterator[Step]:
 
 
 def _free(view: SampleView) -> list[TensorArgument]:
-    """The tensors of real numbers whose values may be any of a range; none if one has others."""
+    """The floating-point tensors with several elements; none if one has no range for its values."""
     floats = [tensor for tensor in view.tensors if tensor.dtype.is_floating_point]
     if any(tensor.value_limits is None for tensor in floats):
         return []
@@ -115,7 +115,7 @@ def _numbers(
 
 
 def _filled(tensor: TensorArgument) -> object:
-    """The same number everywhere, from inside of the range."""
+    """The same number everywhere, from inside the range."""
     low, high = tensor.value_limits or _ANY
     low = low if math.isfinite(low) else min(-1.0, high - 2)
     high = high if math.isfinite(high) else max(2.0, low + 2)

@@ -1,4 +1,4 @@
-"""Variants of other values: zero, negative, large, not finite; the lowest and highest whole numbers.
+"""Variants with other values: zero, negative, large, not finite; the lowest and highest integers.
 
 Values stay in the range that the author gave.
 """
@@ -28,15 +28,14 @@ def steps(view: SampleView) -> Iterator[Step]:
 
 
 def positions(view: SampleView) -> Iterator[Step]:
-    """Whole numbers and booleans, one tensor at a time: all are the lowest, or the highest value.
+    """Integers and booleans, one tensor at a time: all elements the lowest value, or the highest.
 
-    A mask that is the same everywhere has every second element the other way, and one that is not has a row
-    that is False everywhere and one that is True. Positions repeat; those of a
-    permutation do not, as an op may rely on it. Or they count from 0. Of offsets and lengths, the first
-    part is empty, or the last.
+    That repeats positions, so permutations are left out: an op may rely on them. Positions also count from
+    0. In a constant mask, every second element is inverted; in a mask with several rows, one row becomes
+    False and one True. In offsets and lengths, the first part becomes empty, or the last.
     """
     several = sum(tensor.holds_positions for tensor in view.tensors) > 1
-    beyond = "one of several tensors of whole numbers" * several
+    beyond = "one of several integer tensors" * several
     for tensor in view.tensors:
         if tensor.floating:
             continue
@@ -52,9 +51,9 @@ def positions(view: SampleView) -> Iterator[Step]:
 
 
 def _may_follow(tensor: TensorArgument) -> bool:
-    """Whether the whole numbers of a tensor may be made of the offsets of another one.
+    """Whether the integers of a tensor may be derived from the offsets of another one.
 
-    The number of the part that each element belongs to, the lengths of the parts, their order.
+    They may be the part that each element belongs to, the lengths of the parts, or their order.
     """
     if not tensor.holds_positions:
         return False
@@ -64,19 +63,19 @@ def _may_follow(tensor: TensorArgument) -> bool:
 
 
 def why_beyond(tensor: TensorArgument, several: bool) -> str | None:
-    """Why other whole numbers leave what the sample shows; None if they do not."""
+    """Why other integers leave what the sample shows; None if they do not."""
     if not tensor.holds_positions:
         return None
     if several:
-        return "values of one of several tensors of whole numbers"
-    return "whole numbers that are sorted in the sample" if tensor.is_sorted else None
+        return "values of one of several integer tensors"
+    return "integers that are sorted in the sample" if tensor.is_sorted else None
 
 
 def special(view: SampleView) -> Iterator[Step]:
-    """Values that are special in arithmetic, of all floating-point tensors: NaN, large, infinite.
+    """Special values in all floating-point tensors: NaN, large, infinite.
 
-    They leave what the sample shows. A correct op may be made for finite numbers of usual magnitude, and
-    another order of operations, as in compiled code, turns an overflow into a NaN.
+    They leave what the sample shows. A correct op may support only finite numbers of usual magnitude, and
+    another order of operations, as in compiled code, may turn an overflow into a NaN.
     """
     beyond = "values that no sample has"
     yield from _together(view, "nan", "every value NaN", 11, beyond, fill=float("nan"))
@@ -92,7 +91,7 @@ def _together(
     beyond: str | None = None,
     **to: Any,
 ) -> Iterator[Step]:
-    """A change of all floating-point tensors, if the author's ranges allow it for each."""
+    """A change of all floating-point tensors, if the author's range of each allows it."""
     floats = [tensor for tensor in view.tensors if tensor.floating]
     if floats and all(_allows(tensor, to) for tensor in floats):
         changes = {
@@ -117,7 +116,7 @@ def _allows(tensor: TensorArgument, changes: dict[str, float]) -> bool:
 
 
 def _whole(tensor: TensorArgument, beyond: str | None) -> Iterator[Step]:
-    """One tensor of whole numbers filled with its lowest value, or its highest."""
+    """One integer or boolean tensor filled with its lowest value, or its highest."""
     size = tensor.spec.shape
     seen = range_of(tensor)
     if seen is None or 0 in size:
@@ -134,7 +133,7 @@ def _whole(tensor: TensorArgument, beyond: str | None) -> Iterator[Step]:
 
 
 def _mixed(tensor: TensorArgument) -> Iterator[Step]:
-    """A mask that is the same everywhere, with every second element the other way."""
+    """A constant mask with every second element inverted."""
     if tensor.spec.values is None or not is_constant_mask(tensor.listed):
         return
     values = tensor.listed.flatten().clone()
@@ -145,7 +144,7 @@ def _mixed(tensor: TensorArgument) -> Iterator[Step]:
 
 
 def _uniform_rows(tensor: TensorArgument) -> Iterator[Step]:
-    """A mask whose first row is False everywhere, and its last one True: nothing is left of one of them."""
+    """A mask whose first row is False everywhere, and its last row True: one of them masks everything."""
     shape = tensor.shape
     is_mask = tensor.dtype == torch.bool and not tensor.mutated
     if not is_mask or len(shape) < 2 or 0 in shape or math.prod(shape[:-1]) < 2:
@@ -164,9 +163,9 @@ def _uniform_rows(tensor: TensorArgument) -> Iterator[Step]:
 
 
 def _counting(tensor: TensorArgument, beyond: str) -> Iterator[Step]:
-    """The elements 0, 1, 2, ..., where that is no more than the highest: a shortcut of many ops.
+    """The elements 0, 1, 2, ..., if they do not exceed the highest: many ops have a shortcut for these.
 
-    A permutation is in order then, whatever it begins with.
+    A permutation is put in order from its lowest element on.
     """
     seen, count = range_of(tensor), math.prod(tensor.shape)
     if seen is None or tensor.dtype == torch.bool or not tensor.holds_positions:
@@ -178,20 +177,20 @@ def _counting(tensor: TensorArgument, beyond: str) -> Iterator[Step]:
         spec = replace(
             tensor.spec, dtype=tensor.dtype, values=values, low=None, high=None, fill=None
         )
-        unseen = "whole numbers below all of the sample" if start < low else ""
+        unseen = "integers below all of the sample" if start < low else ""
         what = f"{tensor.path}: {start}, {start + 1}, ..."
         step = f"{tensor.path}.counting"
         yield Step(step, what, {tensor.path: spec}, 8, beyond=beyond or unseen or None)
 
 
 def _empty_parts(view: SampleView, tensor: TensorArgument, beyond: str) -> Iterator[Step]:
-    """Offsets or lengths of which the first part is empty, or the last.
+    """Offsets or lengths with an empty first part, or an empty last part.
 
-    What they add up to stays, and so does the longest part where there is room in the others. A longer
-    one leaves what the sample shows if a size or a number of it could be how long a part may be.
+    The total length stays, and so does the longest part if the others have room. A longer part leaves what
+    the sample shows if a size or a number in the sample may limit the length of a part.
 
     Args:
-        beyond: why any of them leaves it.
+        beyond: why any of them leaves what the sample shows; empty if they do not.
     """
     if tensor.spec.values is None or len(tensor.shape) != 1 or not tensor.holds_positions:
         return
@@ -216,7 +215,7 @@ def _empty_parts(view: SampleView, tensor: TensorArgument, beyond: str) -> Itera
 
 
 def _emptied(lengths: torch.Tensor, empty: int) -> torch.Tensor:
-    """Lengths of which one is 0, its elements in the others, up to the longest while there is room."""
+    """Lengths with one set to 0; the others get its elements, up to the longest while there is room."""
     parts, left, longest = lengths.clone(), int(lengths[empty]), int(lengths.max())
     parts[empty] = 0
     for at in range(len(parts)):

@@ -1,4 +1,4 @@
-"""The plugin that has a child process run the marked items, and logs their reports in this process.
+"""The plugin that lets a child process run the marked items, and logs their reports in this process.
 
 Other items run as always.
 """
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from ...plan.items import PlannedItem
     from ...run.results import CheckResult
 
-# The phases in which it is a variant, and not the item as a whole, that ends the child.
+# The phases in which a variant, not the item as a whole, ends the child.
 _IN_A_CALL = (protocol.DRAW, protocol.EAGER, protocol.CHECK)
 
 _NAME = "customop-isolation"  # of the plugin
 
 
 def isolate(config: pytest.Config, session: Session) -> None:
-    """Have a child process run what `is_isolated` says, unless this session is a child itself.
+    """Let a child process run the items that `is_isolated` selects, unless this session is a child itself.
 
     Raises:
-        pytest.UsageError: where that is not possible.
+        pytest.UsageError: if that is not possible.
     """
     if protocol.is_child(config) or config.pluginmanager.has_plugin(_NAME):
         return
@@ -78,7 +78,7 @@ class Isolation:
     def pytest_runtest_protocol(
         self, item: pytest.Item, nextitem: pytest.Item | None
     ) -> bool | None:
-        """Have the child run a marked item; everything else runs as always."""
+        """Let the child run a marked item; everything else runs as always."""
         if not is_isolated(item):
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -138,9 +138,9 @@ class Isolation:
         nextitem: pytest.Item | None,
         log: ItemLog,
     ) -> ProcessExit | NotCollected | None:
-        """Have an item of variants run. After one that ends the child, another child goes on.
+        """Run an item of variants. If one of them ends the child, another child continues.
 
-        Returns why the item as a whole did not come to its end; None if it did.
+        Returns why the item as a whole did not finish; None if it did.
         """
         from .crash_results import as_reported
 
@@ -150,7 +150,7 @@ class Isolation:
             for variant in planned.variants
             if (known := self._fatal_variants.get(_call_of(variant.case))) is not None
         ]
-        # Not called again after a death in the teardown: what the sample does not show, and what is fatal.
+        # Not run again after a death in the teardown: variants beyond the sample, and fatal ones.
         avoided = {variant.case.variant for variant in planned.variants if variant.case.beyond}
         avoided |= {record.place.variant for record in finished}
         while True:
@@ -186,11 +186,11 @@ class Isolation:
         finished: list[ResultRecord],
         earlier: ProcessExit | NotCollected | None,
     ) -> ProcessExit | NotCollected | None:
-        """Have an item go on in a new child, where no earlier call can have damaged the memory.
+        """Continue an item in a new child, where no earlier call can have damaged the memory.
 
         Args:
             finished: as in `_run_in_child`.
-            earlier: how the child before has ended.
+            earlier: how the previous child has ended.
         """
         count = len(finished)
         failure = self._run_in_child(item, nextitem, log, finished, shows_calls=True)
@@ -205,10 +205,10 @@ class Isolation:
         kept_records: list[ResultRecord],
         earlier: ProcessExit | NotCollected | None,
     ) -> ProcessExit | NotCollected | None:
-        """Have an item whose results are logged run once more, as its child died when it was over.
+        """Run an item again whose results are logged, because its child died in the teardown.
 
-        A call has damaged memory that is freed there. It may have been one of another item, or one with
-        what no sample shows: neither is made in the new child. Returns the exit if that dies too.
+        A call has damaged memory that is freed there. It may be a call of another item, or one with inputs
+        that no sample shows: the new child makes neither. Returns the exit if the new child dies too.
 
         Args:
             kept_records: the records of the variants that do not run again.
@@ -226,7 +226,7 @@ class Isolation:
         finished: list[ResultRecord],
         shows_calls: bool = False,
     ) -> ProcessExit | NotCollected | None:
-        """Have an item run; returns why it did not come to its end, None if it did.
+        """Run an item in the child; returns why it did not finish, None if it did.
 
         Args:
             log: where its reports and warnings go; None: nowhere.
@@ -302,7 +302,7 @@ class Isolation:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """End the child before pytest-cov gathers what the child has measured."""
+        """End the child before pytest-cov collects what the child has measured."""
         result = yield
         if measures_coverage(self._config):
             self._child.finish()
@@ -342,7 +342,7 @@ def _result_of(
 
 
 def _call_of(case: Case) -> tuple[str, Place]:
-    """What is equal for variants whose plain calls do the same, with gradients and without."""
+    """A key that is equal for variants with the same plain call, with gradients and without."""
     from ...plan.items import place_of
 
     return case.op.name, replace(place_of(case), requires_grad=None)

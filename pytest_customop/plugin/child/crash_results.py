@@ -34,9 +34,10 @@ _WHERE = {
 def result_of(
     check: Check | None, case: Case, ended: ProcessExit, call: bytes | None = None
 ) -> CheckResult:
-    """The result of the check that a child ran on a case when it ended; None: of the test's body.
+    """The result of the check that a child ran on a case when it ended.
 
     Args:
+        check: the check; None for the test's body.
         call: the call that the child was in, as `last_call` packs it; None if that is not known.
     """
     phase = ended.phase
@@ -57,7 +58,7 @@ def result_of(
     stage = _WHERE.get(phase, f"under {name}")
     subject = "the child process" if phase in (protocol.START, protocol.COLLECT) else case.op.name
     finding = Finding(ended.code, f"{subject} {ended.how} {stage}", plain.evidence, ended.fix)
-    # What could not be drawn there is not drawn here.
+    # Inputs that could not be drawn in the child are not drawn here.
     drawn = case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
     check_lines = check.repro if phase == protocol.CHECK and check else ""
     lines = check_lines or (plain_call(drawn) if drawn else CALL)

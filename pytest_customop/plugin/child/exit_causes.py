@@ -22,14 +22,14 @@ class ProcessExit(Exception):
         code: the finding: `crash` or `hang`.
         how: what follows the op's name: "dies of SIGSEGV".
         stderr: the end of what it wrote there.
-        fix: what to look at; None: as the catalogue says.
-        exit_code: the one with which it ended itself, None where it did not.
+        fix: what to look at; None: the fix in the catalogue.
+        exit_code: the code with which it ended itself; None if it did not.
 
     Attributes:
         signal: the name of the signal that it caused itself; empty without one.
         phase: what it was doing, one of `protocol`.
         after_calls: whether it had made other calls before.
-        has_successor: whether another process is there at once, and need not import everything.
+        has_successor: whether another process can start at once, without importing everything.
         seconds: how long the item took.
     """
 
@@ -57,8 +57,8 @@ class ProcessExit(Exception):
     def may_be_of_earlier_calls(self) -> bool:
         """Whether calls that the child made before may have damaged the memory at which it died.
 
-        It died where the op itself is not called for the first time, or after other calls. Where another
-        child takes seconds, only an abort counts among the latter: the allocator's, mostly.
+        It died outside of the first plain call, or in this call, but after other calls. If another child
+        takes seconds, only an abort counts in the second case: mostly the allocator's.
         """
         if not self.signal:
             return False
@@ -68,21 +68,21 @@ class ProcessExit(Exception):
 
     @property
     def is_of_teardown(self) -> bool:
-        """Whether it died of a signal when an item was over."""
+        """Whether it died of a signal in the teardown of an item."""
         return bool(self.signal) and self.phase == protocol.TEARDOWN
 
 
 _EXITS = (
     "Raise an exception, with TORCH_CHECK in C++, instead of ending the process: it belongs to "
-    "whoever calls the op. Look for exit, _exit and os._exit in the kernel and in what it calls."
+    "the caller of the op. Look for exit, _exit and os._exit in the kernel and in what it calls."
 )
 _KILLED = (
-    "Look at how much memory the op takes (the kernel's log says whether that was the reason), and "
-    "for who else may have killed the process."
+    "Look at how much memory the op takes (the log of the system's kernel says whether that was the "
+    "reason), and at what else may have killed the process."
 )
 _MEMORY = (
-    "Look at how the sizes of allocations are computed, and for what is kept from call to call. If "
-    "it needs as much, use smaller samples or a larger --customop-memory."
+    "Look at how the sizes of allocations are computed, and for memory that is kept from call to call. "
+    "If the op needs this much, use smaller samples or a larger --customop-memory."
 )
 
 
@@ -125,7 +125,7 @@ def signal_name(number: int) -> str:
 def shortened(text: str) -> str:
     """The end of a process's standard error, its Python stacks cut to the author's frames.
 
-    Of faulthandler's stacks, the innermost frame of the current thread stays too. Threads without a
+    In faulthandler's stacks, the innermost frame of the current thread stays too. Other threads without a
     frame of the author are left out.
     """
     other_lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Whether a fork of this process works as the process does. Linux only."""
+"""Whether a fork of this process works like the process itself. Linux only."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 
 def count_threads() -> int:
-    """How many threads this process has, those of libraries included."""
+    """How many threads this process has, including those of libraries."""
     return len(os.listdir("/proc/self/task"))
 
 
 @contextlib.contextmanager
 def one_thread_of_torch() -> Iterator[None]:
-    """Run a block in one thread of torch: those of its pool would be lost in a fork.
+    """Run a block in one thread of torch: a fork would lose the threads of its pool.
 
-    A number of threads that the block sets itself stays.
+    If the block sets the number of threads itself, that number stays.
     """
     import torch
 
@@ -34,7 +34,7 @@ def may_fork(threads: int) -> bool:
     """Whether nothing here is lost in a fork: the threads of a pool, or the driver of a GPU.
 
     Args:
-        threads: how many there are that a fork can do without.
+        threads: the number of threads that a fork can do without.
     """
     if count_threads() > threads:
         return False

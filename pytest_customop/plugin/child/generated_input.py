@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def packed(generated: Generated) -> bytes | None:
-    """An input as another process can read it; None where that is not possible."""
+    """An input in a form that another process can read; None if that is not possible."""
     try:
         return pickle.dumps((generated.template, generated.variant, generated.salt))
     except (

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def is_isolated(item: pytest.Item) -> bool:
     """Whether a child process runs an item: a check or a body on a case.
 
-    With `--customop-isolate=auto`, only variants that could crash the process, with the others that the
-    check runs on, and in a scan every item of an op that could.
+    With `--customop-isolate=auto`, these are only the items with variants that could crash the process, and
+    in a scan every item of an op that could.
     """
     planned = item.stash.get(PLANNED, None)
     if planned is None or planned.case is None or planned.skip is not None:
@@ -30,10 +30,10 @@ def is_isolated(item: pytest.Item) -> bool:
 
 
 def needs_child(planned: PlannedItem, settings: Settings) -> bool:
-    """Whether an item could end the process that runs it, so that a child process is to run it.
+    """Whether an item could end the process that runs it, so that a child process should run it.
 
-    The samples of a mark are the author's own. Of those that a scan has found, no one says that the op is
-    safe with them.
+    The samples of a mark are the author's own. For samples that a scan has found, no one guarantees that
+    the op is safe.
     """
     if planned.needs_child or not settings.scan or settings.without_child is not None:
         return planned.needs_child

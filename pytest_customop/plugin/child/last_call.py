@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ...cases.arguments import Arguments
     from ...cases.case import Case
 
-_MOST = 2**22  # bytes of whole numbers in one message
+_MOST = 2**22  # bytes of integers in one message
 
 
 def sender(send: Callable[[bytes | None], None]) -> Callable[[Arguments | None], None]:
-    """What sends each call of this thread and process: its arguments before it, and None after it.
+    """A function that sends each call of this thread and process: the arguments before it, None after it.
 
-    A call that cannot be described, as under fake tensors, is not sent.
+    A call that cannot be described, such as one with fake tensors, is not sent.
     """
     thread = os.getpid(), threading.get_ident()
     was_sent = False

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...core import watchdog
 from ...core.process_memory import available, resident
 
-SECONDS = 300.0  # that an item may take in a child process by default
+SECONDS = 300.0  # the default limit for an item in a child process
 STARTING = 600.0  # seconds until the child has started, or has collected a file
-_LONGER = 10.0  # than a call of Python that ends itself
-_SHARE = 0.8  # of the memory that is free, for the child
+_LONGER = 10.0  # seconds more than the limit with which a call in Python ends itself
+_SHARE = 0.8  # the child's share of the free memory
 _GB = 1_000_000_000
 
 
@@ -16,8 +16,8 @@ def seconds(limit: float | None, *, variant_call: bool = False) -> float | None:
     """The time that an item may take; None: any time.
 
     Args:
-        limit: that the session sets; None: it sets none.
-        variant_call: whether it is the calls of an op on one variant, which end themselves where that is
+        limit: the limit that the session sets; None: it sets none.
+        variant_call: whether it is the time of the op's calls on one variant, which end themselves if
             possible.
     """
     if limit is None:
@@ -26,12 +26,12 @@ def seconds(limit: float | None, *, variant_call: bool = False) -> float | None:
 
 
 def memory(pid: int, limit: float | None, workers: int) -> int | None:
-    """The bytes that a process may hold; None for any number, or where the system does not say.
+    """The bytes that a process may hold; None for no limit, or if the system does not report memory.
 
     Args:
-        pid: of the child; what it holds already is added to its share of what is free.
-        limit: gigabytes; 0: any number.
-        workers: how many processes share what is free.
+        pid: the child's id; the memory that it already holds is added to its share of the free memory.
+        limit: gigabytes; 0: no limit.
+        workers: how many processes share the free memory.
     """
     if limit is not None:
         return int(limit * _GB) or None

@@ -1,7 +1,7 @@
-"""A process that has torch imported and forks children: one is there in milliseconds, not in seconds.
+"""A process that has imported torch and forks children: a child starts in milliseconds, not in seconds.
 
-It imports, and runs nothing: no operator of torch, no pytest, no test. So it has no threads of torch, and
-a fork of it is as good as a new interpreter.
+It imports modules, but runs nothing: no operator of torch, no pytest, no test. So it has no threads of
+torch, and a fork of it is as good as a new interpreter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...core.gc_pause import freeze_for_good
 from .descriptors import receive_descriptors
 from .protocol import End, Fork, Preload
 
-# What the first item of a child would import, and what is imported before it.
+# The modules that a child imports before its first item, and with it.
 MODULES = (
     "torch",
     "torch._dynamo",
@@ -37,14 +37,14 @@ MODULES = (
     "pytest_customop.run.engine",
     "pytest_customop.plugin.child.server",
 )
-# The child may use CUDA: nobody before it may have asked the driver, which does not survive a fork.
+# The child may use CUDA. This process must not call the driver, which does not survive a fork.
 _ASK_NO_DRIVER = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 def main(descriptor: int) -> None:
-    """Import what `Preload` asks for, and fork a child for each `Fork`.
+    """Import what `Preload` requests, and fork a child for each `Fork`.
 
-    It ends when the session says so, or closes the connection.
+    It ends when the session sends `End`, or closes the connection.
     """
     os.set_inheritable(descriptor, False)
     control: Connection[Any, Any] = Connection(descriptor)
@@ -142,10 +142,10 @@ def _reap(pid: int) -> None:
 
 
 def _become(request: Fork, descriptors: list[int]) -> Callable[[], None]:
-    """Make this process what a new interpreter would be, started by the session.
+    """Make this process like a new interpreter that the session has started.
 
     Args:
-        request: of the session.
+        request: the request of the session.
         descriptors: the connection to the session, standard output and standard error.
     """
     os.setsid()  # Ctrl-C is for the session only
@@ -173,7 +173,7 @@ def _become(request: Fork, descriptors: list[int]) -> Callable[[], None]:
 
 
 def _end(child: Callable[[], None]) -> None:
-    """Run the child, and end it as an interpreter ends, but for the modules: they are not freed."""
+    """Run the child, and end it as an interpreter ends, but without freeing the modules."""
     status: Any = 1
     try:
         child()

@@ -20,19 +20,19 @@ from .runner import RunnerProcess
 from .starting import ForkedProcess, ForkServer, Streams, new_interpreter
 
 _TICK = 0.05  # seconds between two looks at the child's memory
-_GRACE = 5.0  # seconds in which a process that is ending should be gone
+_GRACE = 5.0  # seconds that a process may take to end
 
 
 class Child:
     """A child process that runs items; once it has ended, it is not started again.
 
-    A child that is forked runs no item itself. It forks a runner, and when that has ended another one.
+    A child that is forked runs no item itself. It forks a runner, and another one when that has ended.
 
     Args:
-        start: what its session is made of.
+        start: describes its session.
         cwd: the folder in which the session was started.
-        quiet: whether what it writes to standard output goes nowhere.
-        server: forks it; None: it is a new interpreter.
+        quiet: whether its standard output is discarded.
+        server: the server that forks it; None: it is a new interpreter.
 
     Raises:
         ProcessExit: if it does not start.
@@ -76,7 +76,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether another runner can be had, after the exit of one."""
+        """Whether another runner can be started after the exit of one."""
         return not self._connection.closed
 
     @property
@@ -115,7 +115,7 @@ class Child:
                 raise self._killed(exit_causes.timed_out(seconds, self._stderr()))
 
     def _next(self) -> Any:
-        """The next message; None if there was none for the session for a moment."""
+        """The next message; None if none came for the session within a moment."""
         if not wait({self._answering, self._connection}, _TICK):
             if self._process.poll() is not None and not self._connection.poll(0):
                 raise self._exit_cause()  # what it has started may still hold the pipe open
@@ -145,7 +145,7 @@ class Child:
             raise self._killed(exit_causes.out_of_memory(self.memory, self._stderr()))
 
     def _ask_for_stacks(self) -> None:
-        """Have the child's faulthandler write all stacks, and wait until it has."""
+        """Make the child's faulthandler write all stacks, and wait until it has done so."""
         before = os.fstat(self._errors.fileno()).st_size
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGUSR1)
@@ -184,7 +184,7 @@ class Child:
         return os.pread(self._errors.fileno(), size - start, start)
 
     def _stderr(self) -> str:
-        """What it has written there since the last message to it: captured by pytest, or not."""
+        """Its standard error since the last message to it, captured by pytest or not."""
         captured = b""
         if self._captured is not None:
             size = os.fstat(self._captured).st_size

@@ -25,7 +25,7 @@ class Preload:
     """The first message to the process that forks children: what to import besides torch and dynamo.
 
     Args:
-        compiler: whether what compiles is imported too.
+        compiler: whether the compiler is imported too.
     """
 
     compiler: bool
@@ -33,7 +33,7 @@ class Preload:
 
 @dataclass(frozen=True)
 class Fork:
-    """Ask the process that has torch imported for a child. Four file descriptors follow.
+    """Request a child from the process that has imported torch. Four file descriptors follow.
 
     They are the socket on which it sends the child's process id and, when the child has ended, its exit
     code; and the child's end of the connection, its standard output and its standard error.
@@ -51,13 +51,13 @@ class Fork:
 
 @dataclass(frozen=True)
 class Start:
-    """The first message: what the child's pytest session is made of.
+    """The first message to a child: describes its pytest session.
 
     Args:
         args: of the session's own command line.
         basetemp: the child's folder for temporary files; None: pytest's own choice.
         forks: whether it forks a runner for the items, and another when that one has ended.
-        workerinput: as of an xdist worker, because plugins ask for it.
+        workerinput: as for an xdist worker, because plugins read it.
     """
 
     args: tuple[str, ...]
@@ -68,14 +68,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Collect:
-    """Ask for the items of a file. The answer is `Collected`."""
+    """Request the items of a file. The answer is `Collected`."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Run:
-    """Ask for one item of a file that was collected. The last answer is `Done` or `Ended`.
+    """Request a run of one item of a file that was collected. The last answer is `Done` or `Ended`.
 
     Args:
         finished: the records of the item's variants that do not run again, as `record.to_wire` makes them.
@@ -95,7 +95,7 @@ class Run:
 class End:
     """Ask the child to tear down what is set up, and to end; or the process that forks children to end.
 
-    Closing the connection may not tell them: a copy of the session may hold it open too.
+    Closing the connection may not be enough: a copy of the session may hold it open too.
     """
 
 
@@ -125,7 +125,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class RunnerEnded:
-    """The runner has ended; the next question is the child's own again.
+    """The runner has ended; the child itself answers the next request.
 
     Args:
         code: the exit code, or minus the number of the signal.
@@ -143,7 +143,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Generated:
-    """The generated input that is tried next, pickled; None where it cannot be."""
+    """The generated input that is tried next, pickled; None if it cannot be pickled."""
 
     data: bytes | None
 
@@ -194,7 +194,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Ended:
-    """The item asked for the end of the session: by `pytest.exit`, or by KeyboardInterrupt."""
+    """The item has requested the end of the session: by `pytest.exit`, or by KeyboardInterrupt."""
 
     interrupt: bool
     reason: str = ""

@@ -1,4 +1,4 @@
-"""`--customop-timeout` without a child process: pytest-timeout ends an item, which is a finding then."""
+"""`--customop-timeout` without a child process: if pytest-timeout ends an item, that is a finding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _timed_out: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
 
 
 def validate_timer(config: pytest.Config, session: Session) -> None:
-    """Raise `pytest.UsageError` if a time is given and nothing here can keep it."""
+    """Raise `pytest.UsageError` if a time limit is given and nothing here can enforce it."""
     if _is_used(session) and not any(config.pluginmanager.has_plugin(name) for name in _NAMES):
         raise pytest.UsageError(
             f"{where_given(config, 'timeout')}: add --customop-isolate=on, which runs the items in a child "
@@ -49,13 +49,13 @@ def add_time_limit(item: pytest.Item, session: Session) -> None:
 
 
 def run_in_time(item: pytest.Item, check: Check, case: Case, session: Session) -> CheckResult:
-    """The result of a check. Where pytest-timeout ends the check, that is the finding `hang`.
+    """The result of a check. If pytest-timeout ends the check, that is the finding `hang`.
 
     Each variant of an item has the whole time. The caller restores the random streams.
 
     Args:
-        item: which runs the check.
-        check, case: which check runs on what.
+        item: the item that runs the check.
+        check, case: the check, and the case that it runs on.
         session: its `on_phase` is called before each phase.
     """
     from ...compat.pytest_private import restart_timer
@@ -87,7 +87,7 @@ def run_in_time(item: pytest.Item, check: Check, case: Case, session: Session) -
 
 
 def _as_exit(failure: BaseException) -> ProcessExit | None:
-    """The exit that a failure of pytest-timeout's stands for; None for another failure."""
+    """The exit for a failure of pytest-timeout; None for another failure."""
     from .exit_causes import timed_out
 
     match = _MESSAGE.search(str(failure))

@@ -35,8 +35,8 @@ class ReusableChild:
         )
         self._child: Child | None = None
         self._started = 0
-        self._has_called = False  # whether the process that runs the items has ended a call
-        # By the files that this child has collected, and those that its next runner would have.
+        self._has_called = False  # whether the process has run a variant or an item to its end
+        # By file, what this child has collected, and what its next runner would have.
         self._collected: dict[str, Collected] = {}
         self._to_fork: dict[str, Collected] = {}
         self._fatal_files: dict[str, ProcessExit] = {}  # whose import has ended a child
@@ -44,14 +44,14 @@ class ReusableChild:
 
     @property
     def _workers(self) -> int:
-        """Of pytest-xdist; 1 without."""
+        """The number of workers of pytest-xdist; 1 without it."""
         workers: int = getattr(self._config, "workerinput", {}).get("workercount", 1)
         return workers
 
     def prepare(self, items: Sequence[pytest.Item]) -> None:
-        """Choose how children start, by the items that they are to run, and begin with it.
+        """Choose how children start, by the items that they will run, and start the fork server.
 
-        A process that uses another device than the CPU cannot always be forked, nor be a fork.
+        A process that uses a device other than the CPU cannot always be forked, nor be a fork.
         """
         if FORKS and items and all(map(is_on_cpu, items)):
             self._server = ForkServer(any_compiles(items))
@@ -65,10 +65,10 @@ class ReusableChild:
         finished: Iterable[ResultRecord] = (),
         shows_calls: bool = False,
     ) -> Iterator[Any]:
-        """Have the child run an item; yields its messages, up to `Done` or `Ended`.
+        """Run an item in the child; yields its messages, up to `Done` or `Ended`.
 
         Args:
-            finished: of the item's variants that do not run again.
+            finished: the records of the item's variants that do not run again.
             shows_calls: as in `protocol.Run`.
 
         Raises:
@@ -158,7 +158,7 @@ class ReusableChild:
         return None if folder is None else str(folder / f"customop-child-{self._started}")
 
     def _drop_child(self, ended: ProcessExit, phase: str) -> ProcessExit:
-        """Forget what has ended of the child; the exit gets the phase that it was in."""
+        """Forget the part of the child that has ended; the exit gets the phase that it was in."""
         ended.phase, ended.after_calls = phase, self._has_called
         self._has_called = False
         ended.has_successor = self._child is not None and self._child.alive
@@ -175,7 +175,7 @@ class ReusableChild:
             self._child.finish()
 
     def end(self) -> None:
-        """Wait until the child has ended after `finish`; end what forks children."""
+        """Wait until the child has ended after `finish`; end the fork server."""
         if self._child is not None:
             self._child.end()
             self._child = None

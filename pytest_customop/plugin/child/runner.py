@@ -17,8 +17,8 @@ class RunnerProcess:
 
     Args:
         pid: its id.
-        connection: to it.
-        child: the connection to the child, which says how it has ended.
+        connection: the connection to it.
+        child: the connection to the child, which reports how it has ended.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class RunnerProcess:
         """The exit code, or minus the number of the signal, at its end.
 
         Raises:
-            subprocess.TimeoutExpired: if the child does not say so in time.
+            subprocess.TimeoutExpired: if the child does not report it in time.
         """
         with contextlib.suppress(EOFError, OSError):
             while self._code is None and self._child.poll(timeout):
@@ -44,7 +44,7 @@ class RunnerProcess:
         return self._code
 
     def kill(self, timeout: float) -> bool:
-        """Kill it and what it has started, and wait until it has ended; whether it has in time."""
+        """Kill it and what it has started; returns whether it has ended in time."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,6 +1,6 @@
-"""The child process itself: a pytest session that collects files and runs items when it is asked to.
+"""The child process itself: a pytest session that collects files and runs items on request.
 
-Other plugins take it for a worker of pytest-xdist: they leave reports, caches and distribution to the
+Other plugins treat it as a worker of pytest-xdist: they leave reports, caches and distribution to the
 session that started it.
 """
 
@@ -50,7 +50,7 @@ def main(descriptor: int) -> None:
 
 
 def _leave_no_core_file() -> None:
-    """It would have the size of this process, for each crash."""
+    """Turn off core files: each crash would write one of the size of this process."""
     import resource
 
     with contextlib.suppress(OSError, ValueError):
@@ -96,8 +96,8 @@ class ChildServer:
         self._collected: list[pytest.Item] = []
         self._errors: list[str] = []
         self._captured = False
-        self._phase = protocol.SETUP  # as the session takes it to be where an item begins
-        # How many threads a fork can do without; None where this process runs the items itself.
+        self._phase = protocol.SETUP  # the phase that the session assumes when an item begins
+        # How many threads a fork can do without; None if this process runs the items itself.
         self._threads = count_threads() if start.forks else None
         self._has_forked = False
 
@@ -121,7 +121,7 @@ class ChildServer:
             if hasattr(config.option, name):
                 setattr(config.option, name, value)
         config.option.basetemp = self._start.basetemp
-        config.args = []  # nothing is collected until it is asked for
+        config.args = []  # nothing is collected until it is requested
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
@@ -135,7 +135,7 @@ class ChildServer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Answer the session's messages until it asks for the end, or closes the connection."""
+        """Answer the session's messages until it sends `End`, or closes the connection."""
         self._send(protocol.Ready())
         with contextlib.suppress(EOFError):
             while not isinstance(request := self._connection.recv(), protocol.End):
@@ -159,7 +159,7 @@ class ChildServer:
     # The runner: a fork of this process as it is when everything is collected, and nothing has run
 
     def _runs_here(self) -> bool:
-        """Whether this process runs the item that was asked for, and not a runner."""
+        """Whether this process, and not a runner, runs the requested item."""
         if self._threads is None or not may_fork(self._threads):
             self._threads = None
             return True
@@ -220,12 +220,12 @@ class ChildServer:
     def pytest_collection_modifyitems(
         self, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Keep every item: the session has already selected those that it asks for."""
+        """Keep every item: the session has already selected those that it requests."""
         self._collected = list(items)
         return (yield)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep what went wrong."""
+        """Keep the error of a failed collection."""
         if report.failed:
             self._errors.append(report.longreprtext)
 
@@ -235,7 +235,7 @@ class ChildServer:
         from ...compat import pytest_private
 
         item = self._items[request.path][request.names]
-        # It may depend on the command line, and xdist may have changed it.
+        # The node id may depend on the command line, and xdist may have changed it.
         pytest_private.set_nodeid(item, request.nodeid)
         item.stash[FINISHED] = [from_wire(record) for record in request.finished]
         following = self._items.get(request.next_path or "", {}).get(request.next_names)
@@ -282,11 +282,11 @@ class ChildServer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:
-        """Report that it begins."""
+        """Report that the teardown begins."""
         self._enter(protocol.TEARDOWN)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Send it."""
+        """Send the report to the session."""
         config = self._config
         data = config.hook.pytest_report_to_serializable(config=config, report=report)
         self._send(protocol.Report(data))
@@ -308,11 +308,11 @@ class ChildServer:
 
 
 def _sendable(category: type[Warning]) -> type[Warning]:
-    """The category of a warning; of one that cannot be pickled, the nearest base that can be."""
+    """The category of a warning; if it cannot be pickled, its nearest base that can be."""
     for base in category.__mro__:
         try:
             pickle.dumps(base)
-        except (pickle.PicklingError, AttributeError):  # as of a class made in a function
+        except (pickle.PicklingError, AttributeError):  # for example a class made in a function
             continue
         return base
     return Warning

@@ -1,4 +1,4 @@
-"""Start the process of a child: a fork of one that has torch imported, or a new interpreter."""
+"""Start the process of a child: a fork of one that has imported torch, or a new interpreter."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any
 from .descriptors import send_descriptors
 from .protocol import End, Fork, Preload
 
-_GRACE = 5.0  # seconds in which it should be gone
+_GRACE = 5.0  # seconds that the server may take to end
 
 # Forking a process that has loaded the system's own libraries is safe on Linux, and not on macOS.
 FORKS = sys.platform == "linux"
 
-# sys.path first: the package may be found only by way of it.
+# sys.path first: the package may be found only with it.
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
     "from pytest_customop.plugin.child.{module} import main; main(int(sys.argv[1]))"
@@ -65,17 +65,17 @@ def _flags() -> list[str]:
 
 
 class ForkServer:
-    """The process that has torch imported and forks children.
+    """The process that has imported torch and forks children.
 
     Args:
-        compiler: whether it imports what compiles, too.
+        compiler: whether it imports the compiler too.
     """
 
     def __init__(self, compiler: bool) -> None:
         self._compiler = compiler
         self._control: Connection[Any, Any] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._has_forked = False  # so it answers; before, it may be importing
+        self._has_forked = False  # if so, it answers at once; before, it may still be importing
 
     def start(self) -> None:
         """Start it, if it does not run. It imports torch while this process goes on."""
@@ -110,7 +110,7 @@ class ForkServer:
         return forked
 
     def end(self) -> None:
-        """Have it end."""
+        """End it."""
         if self._control is not None and self._process is not None:
             with contextlib.suppress(OSError):  # it has ended by itself
                 self._control.send(End())
@@ -123,7 +123,7 @@ class ForkServer:
 
 
 class ForkedProcess:
-    """A process that the server has forked; it stays a zombie until `close`, so that its id is its own."""
+    """A process that the server has forked. It stays a zombie until `close`, so its id is not reused."""
 
     def __init__(self, status: Connection[Any, Any], pid: int) -> None:
         self._status = status
@@ -137,7 +137,7 @@ class ForkedProcess:
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """The same, at its end; raises `subprocess.TimeoutExpired` if that does not come in time."""
+        """The same, after its end; raises `subprocess.TimeoutExpired` if it does not end in time."""
         if self._code is None:
             if not self._status.poll(timeout):
                 raise subprocess.TimeoutExpired("a forked child", timeout or 0.0)

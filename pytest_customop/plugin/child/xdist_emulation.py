@@ -1,4 +1,4 @@
-"""Answer what other plugins ask a worker of pytest-xdist, which they take the child for."""
+"""Provide what other plugins read from a worker of pytest-xdist, because they treat the child as one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..session.state import SESSION
 
 
 def workerinput(config: pytest.Config) -> dict[str, Any]:
-    """The `workerinput` of the child: this worker's own, or one with what plugins ask for."""
+    """The `workerinput` of the child: this worker's own, or one with what plugins read."""
     if hasattr(config, "workerinput"):
         return dict(config.workerinput)
     values = {
@@ -32,7 +32,7 @@ def workerinput(config: pytest.Config) -> dict[str, Any]:
 
 
 def _coverage(config: pytest.Config) -> dict[str, Any]:
-    """What pytest-cov gives workers on the same machine, so that they write their data next to its own."""
+    """The values that pytest-cov gives to local workers, so that they write their data next to its own."""
     controller = _coverage_controller(config)
     if controller is None:
         return {}

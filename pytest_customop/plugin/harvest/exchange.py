@@ -1,8 +1,8 @@
-"""What the workers of pytest-xdist have seen, put together: each distinct call is checked in one of them.
+"""Combine the calls that the workers of pytest-xdist have recorded: one worker checks each distinct call.
 
-Each worker leaves its calls in a folder that all share and waits for the others that live. Then all of them
-have the same calls, and each computes which are its own. An op is checked by workers that have called it:
-only there it is sure to be registered.
+Each worker writes its calls to a shared folder and waits for the other living workers. Then all have the
+same calls, and each computes its own share. An op is checked only by workers that have called it: there it
+is certain to be registered.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ...harvest.calls import SeenCall
 from ...harvest.samples import Group, groups_of
 
 FOLDER = "customop_harvest"  # in `workerinput`: the path of the folder
-_PAUSE = 0.05  # seconds between two looks
+_PAUSE = 0.05  # seconds between two looks into the folder
 Shares = Callable[[Group, str], bool]  # (group, id of a sample) -> whether it is checked here
 
 
 class Exchange:
-    """A worker's side of it.
+    """A worker's side of the exchange.
 
     Args:
-        folder: that all workers share.
-        worker: the name of this one.
+        folder: the folder that all workers share.
+        worker: the name of this worker.
     """
 
     def __init__(self, folder: Path, worker: str) -> None:
@@ -39,8 +39,8 @@ class Exchange:
     def merged(self, calls: Iterable[SeenCall]) -> tuple[list[SeenCall], Shares]:
         """The calls of all workers, and which of their samples are checked here.
 
-        A worker that has replaced one that died may come when the others have shared out the calls. It
-        checks what only itself has seen.
+        A worker that replaces a dead one may come after the others have divided the calls. Then it checks
+        only the calls that no other worker has recorded.
         """
         own_calls = list(calls)
         if any(self._folder.glob("*.done")):
@@ -58,11 +58,11 @@ class Exchange:
         return all_calls, _shared_out(_by_op(calls_by_worker), self._worker)
 
     def leave(self) -> None:
-        """Let the others not wait: nothing is checked here."""
+        """Keep the others from waiting: nothing is checked here."""
         self._write("calls", pickle.dumps([]))
 
     def _wait(self) -> None:
-        """Wait until every worker that lives has left its calls."""
+        """Wait until every living worker has written its calls."""
         while True:
             missing = [
                 path
@@ -84,7 +84,7 @@ class Exchange:
 
 
 def exchange_of(workerinput: Mapping[str, Any]) -> Exchange | None:
-    """That of a worker; None outside of one, and where the workers share no folder."""
+    """The exchange of a worker; None outside of a worker, or if the workers share no folder."""
     folder = Path(workerinput.get(FOLDER, ""))
     if FOLDER not in workerinput or not folder.is_dir():
         return None

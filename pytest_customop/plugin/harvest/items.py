@@ -1,4 +1,4 @@
-"""The pytest items of the calls that were seen: `harvest::mylib::foo[...]`."""
+"""The pytest items of recorded calls: `harvest::mylib::foo[...]`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _WITHOUT_CHILD = "the marked tests of --customop-harvest-save run them in a chil
 
 
 class HarvestedItem(pytest.Item):
-    """One check on one call that was seen, or on its variants.
+    """One check on one recorded call, or on its variants.
 
     Args:
-        planned: as of a mark.
+        planned: as for a mark.
         seen_in: the node id of the test in which the call was seen first.
     """
 
@@ -42,7 +42,7 @@ class HarvestedItem(pytest.Item):
 
     @property
     def sample(self) -> str:
-        """The id of the call's sample; empty for an item that is about no sample."""
+        """The id of the call's sample; empty for an item without a sample."""
         return self._planned.place.sample or ""
 
     def setup(self) -> None:
@@ -64,7 +64,7 @@ class HarvestedItem(pytest.Item):
 
     @property
     def module(self) -> ModuleType | None:
-        """The module of that test, which registers the op."""
+        """The module of the test, which registers the op."""
         return module_at(self.path)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
@@ -94,7 +94,7 @@ def items_of(session: pytest.Session, group: Group, customop: Session) -> list[H
 
 
 def planned_items(group: Group, customop: Session, hook: Any) -> list[PlannedItem]:
-    """What a mark with these samples would plan, whatever devices and dtypes the session names."""
+    """The items of a mark with these samples, regardless of the session's devices and dtypes."""
     from ...core.hooks import call_hook
     from ...declare.declaration import Declaration, declare_call
     from ...plan.matrix import plan
@@ -142,6 +142,6 @@ def _item(node: _Op, planned: PlannedItem, group: Group, customop: Session) -> H
 
 
 def _path(session: pytest.Session, nodeid: str) -> Path:
-    """The file of a test; the root folder outside of any."""
+    """The file of a test; the root folder outside of a test."""
     root = session.config.rootpath
     return root / nodeid.partition("::")[0] if nodeid else root

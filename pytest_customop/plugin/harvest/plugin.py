@@ -18,10 +18,10 @@ _COUNT = "customop_harvested"  # an attribute of reports
 
 
 def harvest(config: pytest.Config, session: Session) -> None:
-    """Have calls recorded, and checked when the suite has run.
+    """Record calls, and check them when the suite has run.
 
     Raises:
-        pytest.UsageError: for a file that is to be written of no harvest.
+        pytest.UsageError: for a file to write without a harvest.
     """
     if not session.settings.harvest:
         option = where_given(config, "harvest-save")
@@ -30,7 +30,7 @@ def harvest(config: pytest.Config, session: Session) -> None:
 
 
 class Harvest:
-    """Records what the tests of this process call, and runs the checks when they have run."""
+    """Records the calls of the tests in this process, and runs the checks after the tests."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -40,14 +40,14 @@ class Harvest:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Give xdist's workers a folder for what they have seen."""
+        """Give xdist's workers a folder for their calls."""
         from .exchange import FOLDER
 
         self._folder = self._folder or tempfile.mkdtemp(prefix="customop-harvest-")
         node.workerinput[FOLDER] = self._folder
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """In a worker, be one that the others wait for."""
+        """In a worker, join the exchange, so that the others wait for this worker."""
         workerinput = getattr(session.config, "workerinput", None)
         if workerinput is not None and not session.config.option.collectonly:
             from .exchange import exchange_of
@@ -70,7 +70,7 @@ class Harvest:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Record while the tests run, then run the items of what was seen."""
+        """Record while the tests run, then run the items of the recorded calls."""
         if is_controller(session.config):
             session.config.pluginmanager.register(_Controller(session))
             return (yield)
@@ -96,14 +96,14 @@ class Harvest:
         return result
 
     def _give_up(self, why: str) -> None:
-        """Check nothing, and let no other worker wait."""
+        """Check nothing, and keep other workers from waiting."""
         self._session.harvest.not_run = why
         if self._exchange is not None:
             self._exchange.leave()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Calls that the items of a mark make are not those of the suite."""
+        """Record the calls of other tests, but not those of the items of a mark."""
         from ...compat.op_calls import unobserved
 
         if PLANNED in item.stash or self._recorder is None:
@@ -118,13 +118,13 @@ class Harvest:
 
 
 class _Worker:
-    """Hooks of a worker alone: each hook costs every test of a suite."""
+    """Hooks for workers only: each hook costs time in every test of a suite."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Have the report of the first item of the harvest say how many it adds."""
+        """Add the number of harvested items to the report of the first one."""
         report = yield
         if call.when == "setup" and COUNT in item.stash:
             setattr(report, _COUNT, item.stash[COUNT])
@@ -132,7 +132,7 @@ class _Worker:
 
 
 class _Controller:
-    """Hooks of a controller alone."""
+    """Hooks for controllers only."""
 
     def __init__(self, session: pytest.Session) -> None:
         self._session = session

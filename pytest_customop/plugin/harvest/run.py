@@ -1,4 +1,4 @@
-"""After the suite: make items of the calls that were seen, and run them as pytest runs items."""
+"""After the suite: make items from the recorded calls, and run them as pytest runs items."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 def run_harvest(
     session: pytest.Session, customop: Session, recorder: Recorder, exchange: Exchange | None
 ) -> None:
-    """Check what a recorder has seen.
+    """Check the calls of a recorder.
 
     Args:
-        exchange: with the other workers; None outside of a worker.
+        exchange: the exchange with the other workers; None outside of a worker.
 
     Raises:
         pytest.Session.Failed, pytest.Session.Interrupted: as pytest's own loop does.
@@ -61,7 +61,7 @@ def run_harvest(
 
 
 def _modules(session: pytest.Session, group: Group) -> dict[str, ModuleType | None]:
-    """Of each sample of a group, the module of the test in which its call was seen first."""
+    """For each sample of a group, the module of the test in which its call was seen first."""
     return {
         name: module_at(session.config.rootpath / nodeid.partition("::")[0])
         for name, nodeid in group.seen_in.items()
@@ -81,7 +81,7 @@ def _registered() -> dict[str, int]:
 def _planned(
     session: pytest.Session, customop: Session, groups: Sequence[Group], is_own: Shares
 ) -> list[HarvestedItem]:
-    """The items of all groups; a group that cannot be planned is counted."""
+    """The items of all groups; a group that cannot be planned is counted as not checked."""
     items: list[HarvestedItem] = []
     for group in groups:
         try:
@@ -118,7 +118,7 @@ def _run(session: pytest.Session, customop: Session, items: Sequence[HarvestedIt
 
 
 def _announce(session: pytest.Session, count: int) -> None:
-    """Tell on the terminal, which has printed 100 %, that there is more."""
+    """Announce the items on the terminal, which has already printed 100 %."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and count:
         if terminal.verbosity < 0:

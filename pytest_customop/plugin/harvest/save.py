@@ -9,7 +9,7 @@ from ..session.state import Session
 
 
 def save(customop: Session) -> None:
-    """Write the marked tests of what was seen; nothing where the harvest did not run, or saw nothing."""
+    """Write the marked tests of the recorded calls; nothing if the harvest did not run, or had no calls."""
     from ...harvest.source import file_of, piece_from
 
     notes, path = customop.harvest, customop.settings.harvest_save
@@ -24,7 +24,7 @@ def save(customop: Session) -> None:
     text = file_of(map(piece_from, notes.pieces), title)
     try:
         if path.exists():
-            raise FileExistsError(None, "there is a file of this name now")
+            raise FileExistsError(None, "a file of this name exists now")
         write_whole(path, text.encode())
     except OSError as error:
         customop.omissions.unwritten[str(path)] = error.strerror or str(error)

@@ -18,8 +18,8 @@ def find_inputs(
     """The samples of each op for which there are some.
 
     Args:
-        ops: that have a kernel for the CPU.
-        notes: gets what the search for each op came to.
+        ops: the ops with a kernel for the CPU.
+        notes: gets the result of the search for each op.
         tell: called with one line per op.
 
     Raises:

@@ -23,11 +23,11 @@ NAME = "scan"
 
 
 class AuditItem(pytest.Item):
-    """What an op registers, as an item.
+    """The audit of an op, as an item.
 
     Args:
         audited: the op.
-        packages: that register it.
+        packages: the packages of the scan.
     """
 
     def __init__(self, *, audited: AuditedOp, packages: Sequence[str], **keywords: Any) -> None:
@@ -36,7 +36,7 @@ class AuditItem(pytest.Item):
         self._packages = packages
 
     def runtest(self) -> None:
-        """End by the findings of the audit."""
+        """End the item according to the findings of the audit."""
         audited = self._audited
         results = [self._result(finding, "failed") for finding in audited.failures]
         results += [self._result(finding, "noted") for finding in audited.notes]

@@ -27,10 +27,10 @@ _FILE = "customop_scan"  # in `workerinput`: the path of the file of marked test
 
 
 def scan(config: pytest.Config, session: Session) -> None:
-    """Have the ops of packages checked.
+    """Check the ops of packages.
 
     Raises:
-        pytest.UsageError: for an option of a scan without the packages.
+        pytest.UsageError: for an option of a scan without packages.
     """
     settings = session.settings
     if not settings.scan:
@@ -46,7 +46,7 @@ class Scan:
         self._session = session
         self._audited: list[AuditedOp] = []
         self._file: Path | None = None
-        self._folder: str | None = None  # that is removed at the end
+        self._folder: str | None = None  # removed at the end
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -109,7 +109,7 @@ class Scan:
             self._keep(inputs)
 
     def _inputs(self) -> list[Inputs]:
-        """The examples, and what the search for inputs finds; each op is told when it is done."""
+        """The examples, and the results of the search for inputs; each op is printed when it is done."""
         from .inputs import find_inputs
 
         notes = self._session.scan
@@ -137,7 +137,7 @@ class Scan:
             self._session.scan.written = f"scan: wrote {len(inputs)} marked tests to {shown}"
 
     def _hidden_path(self) -> Path:
-        """A path in pytest's cache, where a failed item is found again; without one, in a new folder."""
+        """A path in pytest's cache, where a failed item can run again; without a cache, in a new folder."""
         packages = "_".join(self._session.settings.scan or ()).replace(".", "_")
         cache = getattr(self._session.config, "cache", None)
         if cache is None:
@@ -146,7 +146,7 @@ class Scan:
         return Path(cache.mkdir("customop-scan")) / f"test_{packages}.py"
 
     def _write(self, lines: list[str]) -> None:
-        """Tell on the terminal."""
+        """Print lines on the terminal."""
         terminal: Any = self._session.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
             terminal.ensure_newline()

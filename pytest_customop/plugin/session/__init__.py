@@ -1,1 +1,1 @@
-"""What the plugin remembers during a session, and what travels between processes."""
+"""The plugin's state during a session, and the data that processes exchange."""

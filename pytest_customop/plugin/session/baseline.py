@@ -1,4 +1,4 @@
-"""The baseline file of a session: read at its start, held against each failure, updated at its end."""
+"""The baseline file of a session: read at its start, compared with each failure, updated at its end."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_T
 
 
 def load(config: pytest.Config, settings: Settings) -> SessionBaseline | None:
-    """The baseline that the options ask for.
+    """The baseline that the options name.
 
     Raises:
-        pytest.UsageError: for a file that is not there or is no baseline, and for one that is to be updated
-            and cannot be.
+        pytest.UsageError: for a file that is missing or is not a baseline, or that should be updated and
+            cannot be.
     """
     path = settings.baseline
     if path is None:
@@ -75,7 +75,7 @@ class SessionBaseline:
 
     Args:
         config: of the session.
-        name: of the file, as messages have it.
+        name: the name of the file in messages.
         path: of the file.
         text: of the file at the start; None if there was none.
         baseline: its content.
@@ -103,7 +103,7 @@ class SessionBaseline:
         self._maybe_fixed = 0
 
     def collect(self, nodeid: str, planned: Sequence[PlannedItem]) -> None:
-        """Take the items of a test, before any are deselected."""
+        """Add the items of a test, before any are deselected."""
         of_body = any(item.is_body for item in planned)
         self.collected.add(f"{nodeid} body" if of_body else nodeid, _places(planned))
 
@@ -112,7 +112,7 @@ class SessionBaseline:
         self.collected.partial |= not report.passed
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Notice tests that do not run. An item that stands for nothing is none."""
+        """Notice tests that do not run. An item without content does not count."""
         if not _is_own_choice(self._config):
             self.collected.partial |= any(not _is_empty(item) for item in items)
 
@@ -122,10 +122,10 @@ class SessionBaseline:
         return with_baseline(record, self._baseline, self.name, update=updates)
 
     def finish(self, session: pytest.Session, records: Iterable[ResultRecord]) -> None:
-        """Compare the entries with what ran, and update the file if that is asked for.
+        """Compare the entries with the results, and update the file if the options say so.
 
         Raises:
-            BaselineError, OSError: if the file cannot be updated. It is as it was.
+            BaselineError, OSError: if the file cannot be updated. It stays as it was.
         """
         settings, collected, results = self._settings, self.collected, [*records]
         interrupted = session.exitstatus not in _ENDED or bool(
@@ -161,7 +161,7 @@ class SessionBaseline:
 
     @property
     def why_failed(self) -> str | None:
-        """Why the session fails by its baseline; None if it does not."""
+        """Why the session fails because of its baseline; None if it does not."""
         if self._merged is None or not self._settings.baseline_strict:
             return None
         stale = sum(change.is_fixed for change in self._merged.changes)
@@ -190,13 +190,13 @@ def _places(planned: Iterable[PlannedItem]) -> Iterator[tuple[str, str, Place]]:
 
 
 def _is_empty(item: pytest.Item) -> bool:
-    """Whether an item stands for a body, or for checks, of which nothing is selected."""
+    """Whether an item stands for a body, or for checks, that are not selected."""
     callspec = getattr(item, "callspec", None)
     return callspec is not None and callspec.params.get(CELL, item) is None
 
 
 def _is_own_choice(config: pytest.Config) -> bool:
-    """Whether tests are deselected by nothing but the `-m` that the ini file adds to every run."""
+    """Whether only the `-m` that the ini file adds to every run deselects tests."""
     option, added = config.option, config.getini("addopts")
     option_names = ("keyword", "deselect", "lf", "stepwise")
     return (

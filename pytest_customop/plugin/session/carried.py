@@ -14,7 +14,7 @@ _COMPILES = "customop_compiles"
 
 
 def attach(report: pytest.TestReport, records: Sequence[ResultRecord]) -> None:
-    """Have a report carry these records."""
+    """Attach these records to a report."""
     setattr(report, _ATTRIBUTE, [to_wire(record) for record in records])
 
 
@@ -25,12 +25,12 @@ def attached(report: pytest.TestReport) -> list[ResultRecord]:
 
 
 def mark_first_compilation(report: pytest.TestReport) -> None:
-    """Have the report of a setup say that the item is the first of its process that compiles."""
+    """Mark the report of a setup: its item is the first of its process that compiles."""
     setattr(report, _COMPILES, True)
 
 
 def is_first_compilation(report: pytest.TestReport) -> bool:
-    """Whether a report says so."""
+    """Whether a report has this mark."""
     return bool(getattr(report, _COMPILES, False))
 
 

@@ -44,7 +44,7 @@ def judge(session: Session, ended: pytest.Session) -> list[NamespaceCoverage]:
 
 
 def _why_partial(session: Session, ended: pytest.Session) -> str | None:
-    """Why the session says nothing about ops without a case; None if it does."""
+    """Why the session cannot judge which ops have no case; None if it can."""
     settings, option = session.settings, session.config.option
     if _has_collection_errors(session.config):
         return "not every test could be collected"
@@ -75,9 +75,9 @@ def _has_collection_errors(config: pytest.Config) -> bool:
 
 
 def _part_of_suite(config: pytest.Config) -> str | None:
-    """Why the command line leaves open what other tests check; None where it names all of them.
+    """Why the command line selects only a part of the tests; None if it selects all of them.
 
-    Files are a part, and so are folders that do not hold all of pytest's `testpaths`.
+    Files are a part, and so are folders without all of pytest's `testpaths`.
     """
     if config.args_source is not config.ArgsSource.ARGS:
         return None

@@ -1,4 +1,4 @@
-"""What the processes of a session know about the coverage of namespaces, besides the records."""
+"""Facts on the coverage of namespaces that the processes of a session know, besides the records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class Facts:
-    """What one process knows; workers of xdist send theirs to the controller.
+    """The facts that one process knows; workers of xdist send theirs to the controller.
 
     Args:
         registered: the ops of the namespaces that are judged, by name.
-        namespaces: all that are registered, where a required one is not among them.
-        absent: the device types with kernels that are not here.
+        namespaces: all registered namespaces, if a required one is not among them.
+        absent: the device types with kernels that this machine lacks.
         deselected: the ops of marked tests that were deselected.
         deselected_by_hand: whether a test that checks ops by hand was deselected.
         deselected_others: whether any test without the mark was deselected.
@@ -38,7 +38,7 @@ class Facts:
     def look_up(self, session: Session) -> None:
         """Look up what is registered in the namespaces that were touched, or are required.
 
-        Nothing is registered where torch has not been imported.
+        Nothing is registered if torch has not been imported.
         """
         required, _ = required_of(session)
         touched = namespaces_of(session.records.values()) | set(required)

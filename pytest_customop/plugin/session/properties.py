@@ -1,6 +1,6 @@
 """Properties of an item, which `--junitxml` and other reports of pytest show beside its outcome.
 
-They go to `item.user_properties`, as those of the fixture `record_property` do, which warns of `xunit2`.
+They go to `item.user_properties`, like those of the fixture `record_property`, which warns about `xunit2`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...plan.items import PlannedItem
     from ...run.record import ResultRecord
 
-# Of the last run of an item: a plugin may run it again.
+# The properties from the last run of an item: a plugin may run it again.
 _OF_RUN: pytest.StashKey[list[tuple[str, object]]] = pytest.StashKey()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...plan.items import PlannedItem, PlannedVariant
     from ...run.results import CheckResult
 
-# The outcomes of pytest that stand for these outcomes of a check, under an `xfail` mark.
+# pytest's outcomes for these outcomes of a check, under an `xfail` mark.
 _UNDER_XFAIL: dict[Outcome, Outcome] = {
     "failed": "xfailed",
     "error": "xfailed",
@@ -33,8 +33,8 @@ def record_of(
     """The record of a check that an item has run, with its text.
 
     Args:
-        number: tells the scripts of one item apart, where it runs checks by hand.
-        by_hand: whether the fixture `customop_check` ran the check; known failures are its caller's part.
+        number: distinguishes the scripts of an item that runs checks by hand.
+        by_hand: whether the fixture `customop_check` ran the check. Then the caller applies known failures.
     """
     rerun = rerun_command(item, result.place.variant)
     bad = result.outcome in ("failed", "error")
@@ -69,7 +69,7 @@ def with_baseline(item: pytest.Item, record: ResultRecord) -> ResultRecord:
 
 
 def strict_by_default(config: pytest.Config) -> bool:
-    """Whether a known failure that passes fails the run: as `xfail_strict` says where it is written."""
+    """Whether a known failure that passes fails the run: yes, unless `xfail_strict` says otherwise."""
     written = ini_value(config, "xfail_strict") is not None
     return bool(config.getini("xfail_strict")) if written else True
 
@@ -113,13 +113,13 @@ def _not_run(
 
 
 def _without_child(item: pytest.Item, variant: PlannedVariant) -> str | None:
-    """How a variant would run that needs a child process, or whose item does."""
+    """How a variant could be run, if it or its item needs a child process; otherwise None."""
     default = item.config.stash[SESSION].settings.without_child if variant.needs_child else None
     return item.stash.get(NO_CHILD, default)
 
 
 def _of_item(item: pytest.Item, planned: PlannedItem, report: pytest.TestReport) -> ResultRecord:
-    """The record of an item by pytest's report alone."""
+    """The record of an item from pytest's report alone."""
     outcome = _outcome(report)
     message = ""
     if report.skipped and isinstance(report.longrepr, tuple):

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 def script_of(item: pytest.Item, result: CheckResult) -> Script | None:
-    """The script of a failed check; None where there is none."""
+    """The script of a failed check; None if there is none."""
     return result.script(getattr(item, "module", None))
 
 
 def written_script(
     item: pytest.Item, script: Script, result: CheckResult, number: int = 0
 ) -> Script | Path:
-    """The path that a script is written to; the script itself where none is written.
+    """The path that a script is written to; the script itself if none is written.
 
     Args:
-        number: tells the scripts of one item apart, where it runs checks by hand.
+        number: distinguishes the scripts of an item that runs checks by hand.
     """
     session = item.config.stash[SESSION]
     folder = session.settings.repro_dir
@@ -74,13 +74,13 @@ def rerun_command(item: pytest.Item, variant: str | None = None) -> str:
 
 
 def _variants_of(settings: Settings) -> list[str]:
-    """Which variants the session asks for, where it says so."""
+    """The option for the session's variants, unless they are the default."""
     is_changed = settings.variants != Settings().variants
     return [f"--customop-variants={settings.variants}"] if is_changed else []
 
 
 def _ran_in(item: pytest.Item) -> list[str]:
-    """What the command line names: the item; or the test whose call it is, and that it is harvested."""
+    """The arguments that select the item; for a harvested call, its test and `--customop-harvest`."""
     seen_in = item.stash.get(HARVESTED, None)
     if seen_in is None:
         return [id_from_start(item.config, item.nodeid)]

@@ -1,4 +1,4 @@
-"""Hand each result on to the plugins that want it: the hook `pytest_customop_result`."""
+"""Pass each result to the plugins that implement the hook `pytest_customop_result`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ResultHook:
         self._config = config
 
     def __call__(self, record: ResultRecord) -> None:
-        """Hand a result on. A worker of xdist and a child process leave that to the process above."""
+        """Pass on a result. A worker of xdist and a child process leave this to their parent process."""
         caller = self._config.hook.pytest_customop_result
         if self.error or hasattr(self._config, "workerinput") or not caller.get_hookimpls():
             return
         try:
             call_hook(caller, result=as_schema_2(record))
         except HookError as error:
-            self.error = f"{error}; later results were not handed on"
+            self.error = f"{error}; later results were not passed on"

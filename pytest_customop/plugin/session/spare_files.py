@@ -1,4 +1,4 @@
-"""Files that are open from the start, so that a session can report on an op that has opened all others."""
+"""Files that are open from the start, so that a session can report an op that has used up all others."""
 
 from __future__ import annotations
 

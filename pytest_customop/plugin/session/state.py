@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
 PLANNED: pytest.StashKey[PlannedItem] = pytest.StashKey()
-# Of the checks that an item has run so far.
+# The records of the checks that an item has run so far.
 RECORDS: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
-# Of the variants of an item that an earlier child process has run.
+# The records of the variants of an item that an earlier child process has run.
 FINISHED: pytest.StashKey[list[ResultRecord]] = pytest.StashKey()
 
-# Of an item of variants that no child process runs, though one should: how they would run.
+# For an item of variants that should run in a child process, but cannot: how they could be run.
 NO_CHILD: pytest.StashKey[str] = pytest.StashKey()
 
-# Of an item of a call that was seen: the node id of the test that made it first.
+# For an item of a recorded call: the node id of the test that made it first.
 HARVESTED: pytest.StashKey[str] = pytest.StashKey()
-# Of the first item of a process that is made of such a call: how many there are.
+# For the first such item of a process: how many there are.
 COUNT: pytest.StashKey[int] = pytest.StashKey()
 
 
@@ -52,10 +52,10 @@ class Session:
     """One pytest session; `config.stash[SESSION]`.
 
     Attributes:
-        settings: what was asked for.
-        notes: what was left out, and which files could not be written.
-        harvest: what `--customop-harvest` saw.
-        scan: what `--customop-scan` found; None without one.
+        settings: the options.
+        omissions: what was left out, and which files could not be written.
+        harvest: the counts of `--customop-harvest`.
+        scan: the results of `--customop-scan`; None without a scan.
         records: the results by node id, op, check, variant, and how often the item had run the check on
             it before.
         unknown_checks: why each check name of the session is unknown; empty for one that is known.
@@ -63,8 +63,8 @@ class Session:
         worker_errors: wrong check names that the workers have found.
         coverage_facts: what is registered, and what was deselected.
         coverage: what the cases left out of each namespace; known at the end of the session.
-        baseline: of the recorded failures; None without one.
-        worker_versions: of torch and CUDA in the workers; empty where there are none.
+        baseline: the baseline of recorded failures; None without one.
+        worker_versions: the versions of torch and CUDA in the workers; empty without workers.
         report_lines: where the reports are, for the end of the output.
         result_hook: called with every record that is kept.
         on_phase: called with the name of each phase of an item before the phase begins.
@@ -110,7 +110,7 @@ class Session:
             self._ini_validated = True
 
     def why_absent(self, device: str) -> str | None:
-        """Why a device is not here, or None; asked once a device."""
+        """Why a device is not available, or None; determined once per device."""
         from ...run.devices import why_absent
 
         if device not in self._absent:
@@ -119,7 +119,7 @@ class Session:
 
     @property
     def worker(self) -> int | None:
-        """The number of this worker among xdist's, from 0; None outside of one."""
+        """The number of this worker among xdist's, from 0; None outside of a worker."""
         number: int | None = getattr(self.config, "workerinput", {}).get(NUMBER)
         return number
 
@@ -143,7 +143,7 @@ class Session:
         return self._registries[key]
 
     def note_unknown_checks(self, registry: Registry) -> None:
-        """Remember which of the session's check names no conftest has brought so far."""
+        """Remember which of the session's check names are unknown so far."""
         for name in self.settings.checks or ():
             wrong = registry.unknown([name])
             if wrong is None:
@@ -153,7 +153,7 @@ class Session:
                 self.unknown_checks.setdefault(name, f"{option}: {wrong}")
 
     def wrong_names(self) -> list[str]:
-        """What is wrong with the session's names of checks and variants, after the collection."""
+        """The errors in the session's names of checks and variants, after the collection."""
         wrong = [wrong for wrong in self.unknown_checks.values() if wrong]
         return [*wrong, *self._unknown_steps()]
 
@@ -166,7 +166,7 @@ class Session:
         return [f"{option}: {unknown('variant', step, derived)}" for step in sorted(unknown_steps)]
 
     def exit_status(self, status: int) -> int:
-        """The status that the session ends with, of the one that pytest found."""
+        """The final status of the session, given the one that pytest found."""
         if self.worker_errors:
             return pytest.ExitCode.USAGE_ERROR
         shard = self.omissions.shard
@@ -182,7 +182,7 @@ class Session:
     def record_report(self, report: pytest.TestReport) -> None:
         """Keep the records that a report carries.
 
-        Those of the setup are kept aside until the item ends, in case its process ends first.
+        Records of the setup are kept aside until the item ends, in case its process ends first.
         """
         carried = attached(report)
         if not carried and report.nodeid not in self._begun:
@@ -231,7 +231,7 @@ class Session:
             runs[key] += 1  # a test may run a check by hand several times
 
     def record_unfinished(self) -> None:
-        """Turn items that began and never ended into errors; at the end of the session."""
+        """Turn items that began and never ended into errors, at the end of the session."""
         for nodeid, begun in self._begun.items():
             for record in begun:
                 lost = replace(record, outcome="error", message="interrupted while it ran")

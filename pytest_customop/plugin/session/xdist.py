@@ -1,4 +1,4 @@
-"""What xdist's controller and its workers send each other, and a worker's share of the threads."""
+"""The data that xdist's controller and workers exchange, and a worker's share of the threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def to_worker(node: Any, session: Session) -> None:
 
 
 def to_controller(session: Session) -> None:
-    """Leave what the controller needs of a worker, apart from the worker's reports."""
+    """Send what the controller needs from a worker, apart from the worker's reports."""
     from ...report.json_file import torch_versions
 
     session.coverage_facts.look_up(session)
@@ -45,7 +45,7 @@ def to_controller(session: Session) -> None:
 
 
 def from_worker(node: Any, session: Session) -> None:
-    """Take in what a worker left. One that died has left nothing."""
+    """Take over what a worker has sent. A worker that died has sent nothing."""
     left: dict[str, Any] | None = getattr(node, "workeroutput", {}).get(_KEY)
     if left is None:
         return
@@ -61,7 +61,7 @@ def from_worker(node: Any, session: Session) -> None:
 
 
 def worker_count(config: pytest.Config) -> int:
-    """Among how many workers the items are divided; 1 outside of a worker."""
+    """The number of workers that divide the items; 1 outside of a worker."""
     return int(getattr(config, "workerinput", {}).get("workercount", 1))
 
 
@@ -70,7 +70,7 @@ def share_of_threads(config: pytest.Config) -> Iterator[None]:
     """Let torch use this worker's share of its threads; outside of a worker, all of them.
 
     Otherwise each worker has a thread per core, and threads that wait for work take time from the others.
-    OMP_NUM_THREADS wins.
+    OMP_NUM_THREADS takes precedence.
     """
     count = worker_count(config)
     if count < 2 or "OMP_NUM_THREADS" in os.environ:

@@ -1,7 +1,7 @@
-"""The report as one HTML file, which needs nothing beside it: no network, no other file.
+"""The report as one HTML file, which needs no network and no other file.
 
-Jinja2 writes it, with every text escaped. The script and the styles are named in the content security
-policy of the page by their digests, so that nothing else can run in it, wherever it came from.
+Jinja2 writes it, with every text escaped. The content security policy of the page names the digests of the
+script and the styles, so that nothing else can run in it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _FOLDER = PACKAGE_ROOT / "report" / "page"
 _PAGE = 1_700_000  # characters of results and cards: cards without room have one line each
-_LEAST = 200_000  # characters of the cards, however many results there are
+_LEAST = 200_000  # characters for cards, however many results there are
 _LINES = 500
 _BARS = 12
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class _Numbered(NamedTuple):
-    """What has a card or a row of its own, with its number in the page."""
+    """A group with a card or a row, and its number in the page."""
 
     number: int
     group: Group
@@ -42,9 +42,9 @@ class _Section(NamedTuple):
     Args:
         key, title: of the section.
         total: how many groups there are.
-        cards: those that are shown in full, as HTML.
-        lines: those that have one line.
-        more: how many have none.
+        cards: the groups that are shown in full, as HTML.
+        lines: the groups that have one line.
+        more: how many groups have neither.
     """
 
     key: str
@@ -73,7 +73,7 @@ def render(report: Mapping[str, Any]) -> str:
     )
     cards = _Cards(view, environment, max(_LEAST, _PAGE - len(rows)))
     by_group = {id(item.group): item for item in numbered}
-    # The last one has the room that the others leave.
+    # The last one gets the room that the others leave.
     sections = [
         cards.section(key, title, [by_group[id(group)] for group in groups], share)
         for key, title, groups, share in (
@@ -129,7 +129,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _is_shown(picture: Mapping[str, Any] | None) -> bool:
-    """Whether there is a picture, and its parts can be pictures: a file may have anything there."""
+    """Whether there is a picture with valid parts: a file may contain anything there."""
     parts = [str((picture or {}).get(name)) for name in ("expected", "actual", "difference")]
     return picture is not None and all(map(_BASE64.fullmatch, parts))
 
@@ -148,7 +148,7 @@ def _digest(text: str) -> str:
 
 
 def _number_of(view: View, numbered: Iterable[_Numbered]) -> dict[int, int]:
-    """By position of a result, the number of what shows it."""
+    """By position of a result, the number of the card or row that shows it."""
     positions = {id(result): at for at, result in enumerate(view.results)}
     return {
         positions[id(result)]: number
@@ -170,10 +170,10 @@ class _Cards:
         self._room = room
 
     def section(self, key: str, title: str, groups: Sequence[_Numbered], share: float) -> _Section:
-        """A section; what there is no room for has one line.
+        """A section; groups without room have one line.
 
         Args:
-            share: of the room that is left.
+            share: the share of the remaining room.
         """
         cards: list[str] = []
         room = int(self._room * share)
@@ -191,7 +191,7 @@ class _Cards:
 
 
 def _bars(seconds: Sequence[tuple[str, float]]) -> list[tuple[str, float, float]]:
-    """Names with their seconds, and how long their bars are in percent of the longest one."""
+    """Names with their seconds, and the lengths of their bars in percent of the longest one."""
     shown = [*seconds[:_BARS]]
     rest = seconds[_BARS:]
     if rest:

@@ -1,7 +1,7 @@
 """The results as a table of small numbers, which the script of the page filters and counts.
 
-Ten thousand results are some 500 kB so. A text stands once in a list, and a column has its position there;
-a column whose values are all equal is that one value.
+So ten thousand results take some 500 kB. Each text is stored once in a list, and columns have its position.
+A column whose values are all equal is stored as that value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...core.wording import first_line
 from ..view import STATES, Result, check_of, message_of, state_of
 
 _MESSAGE = 300  # characters
-_SHORT = 60  # where the messages together are too long
+_SHORT = 60  # if the messages together are too long
 _MESSAGES = 400_000  # characters of all messages
 _STATES = tuple(STATES)
 
@@ -26,7 +26,7 @@ class _Texts:
         self._at: dict[Hashable, int] = {"": 0}
 
     def __call__(self, value: object) -> int:
-        """The position of a text; None is the empty one."""
+        """The position of a text; None counts as the empty text."""
         text = "" if value is None else str(value)
         if text not in self._at:
             self._at[text] = len(self.all)
@@ -71,7 +71,7 @@ def _gradients(result: Result) -> int:
 
 
 def _ids(results: Sequence[Result], texts: Callable[[object], int]) -> dict[str, list[int]]:
-    """Node ids in three parts, which many of them share: the test, the case, and what ends it."""
+    """Node ids in three parts, which many share: the test, the case, and whether the check ends them."""
     parts = []
     for result in results:
         test, bracket, rest = str(result["nodeid"]).partition("[")

@@ -1,1 +1,1 @@
-"""The search for arguments that an op accepts, which nobody wrote."""
+"""The search for arguments that an op accepts, if no one wrote a sample."""

@@ -1,4 +1,4 @@
-"""What a rejection asks for: the shape `[K, channels, 2 * height]`, or one size in place of another."""
+"""The requirements in a rejection: the shape `[K, channels, 2 * height]`, or one size for another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DTYPES = re.compile(r"\b(?:not (?:in|one of)|must be|should be|expect\w*)\b([^;
 _OUT_OF_BOUNDS = re.compile(r"index (\d+) is out of bounds for dimension (\d) with size (\d+)")
 _NUMBERS = re.compile(r"[\[(]\s*(\d+(?:\s*,\s*\d+)*),?\s*[\])]")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
-_MOST = 512  # that a size may be
+_MOST = 512  # the largest size
 _MOST_DIMS = 6
 _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -39,11 +39,11 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[float, float], float]] = {
 
 @dataclass(frozen=True)
 class AskedShape:
-    """A shape that a message asks for.
+    """A shape that a message requires.
 
     Args:
-        argument: that should have it; empty where the message does not say.
-        dims: each a number, a name, or a formula of such.
+        argument: the argument that should have it; empty if the message does not name it.
+        dims: each a number, a name, or a formula of numbers and names.
     """
 
     argument: str
@@ -51,7 +51,7 @@ class AskedShape:
 
 
 def asked_shapes(message: str, arguments: Collection[str]) -> list[AskedShape]:
-    """The shapes that a message asks for, in names or numbers.
+    """The shapes that a message requires, in names or numbers.
 
     Args:
         arguments: the names of the op's arguments.
@@ -69,25 +69,25 @@ def asked_shapes(message: str, arguments: Collection[str]) -> list[AskedShape]:
 
 
 def asked_rank(message: str) -> int | None:
-    """The number of dims that a message asks for: `exactly 4D`, `must be a 2-dimensional tensor`."""
+    """The number of dims that a message requires: `exactly 4D`, `must be a 2-dimensional tensor`."""
     match = _RANK.search(_GIVEN.sub("", message))
     return int(match[2]) if match else None
 
 
 def asked_dtypes(message: str) -> list[torch.dtype]:
-    """The dtypes, one of which a message asks for: `not in {torch.int8, torch.uint8}`."""
+    """The dtypes that a message allows: `not in {torch.int8, torch.uint8}`."""
     match = _DTYPES.search(message)
     return dtypes_named(re.sub(r"\b(but|got|found|given)\b.*", "", match[1])) if match else []
 
 
 def asked_size(message: str) -> tuple[int, int, int] | None:
-    """A dim, its size, and the least one that a message asks for there: that which an index needs."""
+    """A dim, its size, and the least size that an index in a message needs there."""
     match = _OUT_OF_BOUNDS.search(message)
     return (int(match[2]), int(match[3]), int(match[1]) + 1) if match else None
 
 
 def asked_alike(message: str) -> str:
-    """In what a message asks two arguments to be alike: `shape`, `dtype`, or nothing of these."""
+    """The property that a message requires to be equal: `shape` or `dtype`; empty if neither."""
     match = _SAME.search(message)
     if match is None:
         return ""
@@ -95,7 +95,7 @@ def asked_alike(message: str) -> str:
 
 
 def asked_runs(message: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Pairs of lists of sizes in a message, of which one should be the other: `(4, 3)` and `(2, 1)`."""
+    """Pairs of lists of sizes in a message: the first may have to become the second."""
     lists = [tuple(map(int, re.findall(r"\d+", text))) for text in _NUMBERS.findall(message)]
     pairs = itertools.permutations(dict.fromkeys(lists), 2)
     return [(old, new) for old, new in pairs if len(old) == len(new) and _is_small(new)]
@@ -113,7 +113,7 @@ def names_of(dim: str) -> list[str]:
 
 
 def number_of(dim: str, names: Mapping[str, int]) -> int | None:
-    """What a formula comes to; None where it is no size, or has a name without a number."""
+    """The value of a formula; None if it is no valid size, or has a name without a number."""
     try:
         value = _evaluated(ast.parse(dim, mode="eval").body, names)
     except (KeyError, ZeroDivisionError):

@@ -1,4 +1,4 @@
-"""Ask the op whether it accepts a candidate: the fake kernel first where the real one could crash."""
+"""Find out whether the op accepts a candidate: by the fake kernel first, if the real one could crash."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ...findings import CheckSkipped
 from .candidate import Candidate
 from .rejection import Rejection, Words, rejection_of
 
-UNDRAWN, FAKE, CRASHED, REAL, EMPTY, DOUBTFUL, ACCEPTED = range(7)  # how far a candidate came
+UNDRAWN, FAKE, CRASHED, REAL, EMPTY, DOUBTFUL, ACCEPTED = range(7)  # how far a candidate got
 _PLACE = Placement("cpu", torch.float32, False, "contiguous")
 _SEEDS = tuple(range(6))
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What became of a candidate.
+    """The result of trying a candidate.
 
     Args:
-        stage: how far it came.
-        rejection: what it was rejected with; None where it was accepted.
+        stage: how far it got.
+        rejection: why it was rejected; None if it was accepted.
     """
 
     stage: int
@@ -40,14 +40,14 @@ class Attempt:
 
 
 class Asker:
-    """Asks one op.
+    """Tries candidates on one op.
 
     Args:
         op: the op.
-        words: learns what rejections say.
-        risky: whether the kernel could read outside of its memory.
-        has_fake: whether there is a fake kernel. It is asked first; where it rejects on purpose the
-            inputs are not meant, and where the real kernel could crash whatever it rejects is not asked.
+        words: learns from the text of rejections.
+        risky: whether the kernel could read outside of its memory. Then the fake kernel is called first,
+            and the real kernel is not called with arguments that the fake kernel rejects.
+        has_fake: whether there is a fake kernel. Arguments that it rejects on purpose are invalid.
         on_call: called before each call of the real kernel.
     """
 
@@ -62,10 +62,11 @@ class Asker:
         self._names = frozenset(argument.name for argument in op.arguments)
 
     def ask(self, candidate: Candidate, *, skip_fake: bool = False) -> Attempt:
-        """Ask with one candidate.
+        """Try one candidate.
 
         Args:
-            skip_fake: whether the real kernel is asked whatever the fake one says.
+            skip_fake: whether the real kernel is called although the fake kernel raises, unless it raises
+                on purpose.
         """
         try:
             sample = candidate.sample(self._op)
@@ -95,7 +96,7 @@ class Asker:
                 if self._risky:
                     for behind in (True, False):
                         self._call(_fenced(draw(self._op, sample, _PLACE, _SEEDS[0]), behind))
-        except Exception as error:  # whatever an op raises for arguments that it does not take
+        except Exception as error:  # whatever an op raises for arguments that it does not accept
             reraise_bug(error)
             if is_alias_error(error):  # the kernel has run, and the checks report what it returned
                 return Attempt(ACCEPTED)
@@ -113,11 +114,11 @@ class Asker:
         return arguments.call()
 
     def _is_meant(self, error: Exception) -> bool:
-        """Whether the author of the fake kernel means it to reject."""
+        """Whether the fake kernel rejects on purpose."""
         return note_if_deliberate(self._op.name, error) is not None
 
     def _fake(self, arguments: Arguments) -> FakeRun | None:
-        """The call on fake tensors; None where there are none like the arguments."""
+        """The call on fake tensors; None if torch has no such fake tensors."""
         try:
             return fake_run(arguments)
         except CheckSkipped:
@@ -145,7 +146,7 @@ def _alike(fake: object, real: object) -> bool:
 
 
 def _fenced(arguments: Arguments, behind: bool) -> Arguments:
-    """The arguments in memory that ends, or begins, at a page that may not be touched."""
+    """The arguments in memory that ends, or begins, at a page that must not be accessed."""
     held: list[FencedMemory] = []
 
     def move(name: str, value: torch.Tensor) -> torch.Tensor:

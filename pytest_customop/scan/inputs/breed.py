@@ -1,4 +1,4 @@
-"""Make candidates: the first ones from the schema, and others by changing one that came far."""
+"""Make candidates: the first ones from the schema, and others by changing one that got far."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _USUAL = (2, 4, 8, 16, 32, 64, 128, 256, 3, 5, 1)
 _LARGEST = 512
 _MOST_ELEMENTS = 1 << 16
 _FOCUS = 0.75  # how often a change is of an argument that the rejection names
-_REPAIRED = 0.4  # how often a change is what the message asks for
+_REPAIRED = 0.4  # how often a change is what the message requires
 _ANY_RANK = 0.25  # how often a tensor gets a number of dims that its name does not suggest
 _NUMBERS_NAMED = 12  # the latest numbers that are tried
 
@@ -30,7 +30,7 @@ class Breeder:
 
     Args:
         op: the op.
-        words: what sources and rejections have named.
+        words: the words and numbers of sources and rejections.
         rng: draws the changes.
     """
 
@@ -46,7 +46,7 @@ class Breeder:
     # The first ones
 
     def first(self) -> Iterator[Candidate]:
-        """Candidates of the ranks and relations that are most common."""
+        """Candidates with the most common ranks and relations of shapes."""
         for rank in dict.fromkeys([*reversed(self._words.ranks), 2, 3, 1, 4, 0]):
             for family in ("same", "last", "matrices"):
                 yield self._build(rank, family)
@@ -100,7 +100,7 @@ class Breeder:
         """A candidate with one change, or a few.
 
         Args:
-            rejection: of the candidate, which says what to change.
+            rejection: the rejection of the candidate, which shows what to change.
         """
         about: Collection[str] = ()
         if rejection is not None:
@@ -152,7 +152,7 @@ class Breeder:
         return changed if _is_small(changed) else candidate
 
     def _made_alike(self, candidate: Candidate, about: Collection[str]) -> Candidate:
-        """Several tensors in one dtype, or of one shape: those that are named, or all of fractions."""
+        """Give several tensors one dtype or one shape: the ones named, or all of floating point."""
         rng = self._rng
         tensors = {
             name: gene for name, gene in candidate.genes.items() if isinstance(gene, TensorGene)
@@ -281,7 +281,7 @@ class Breeder:
     def _with_dims(
         self, name: str, gene: TensorGene, rank: int, candidate: Candidate
     ) -> TensorGene:
-        """The tensor with so many dims, by preference those of another one."""
+        """The tensor with `rank` dims, by preference those of another tensor."""
         others = [tensor.dims for _, tensor in candidate.tensors() if len(tensor.dims) >= rank]
         if others and self._rng.random() < 0.7:
             dims = self._rng.choice(others)

@@ -1,4 +1,4 @@
-"""A candidate: one argument list, described so that sizes which are tied stay tied when one changes."""
+"""A candidate: one argument list, described so that related sizes stay related when one changes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .names import INTEGERS
 
 LETTERS = "abcdefghijkl"  # the last ones are for sizes that a message names
 
-WHOLE = ("indices", "offsets", "lengths", "permutation")  # contents of whole numbers
+WHOLE = ("indices", "offsets", "lengths", "permutation")  # contents of integers
 
 
 @dataclass(frozen=True)
 class Size:
-    """A size: a product of letters, which stand for numbers, changed by others.
+    """A size: a product of letters, which stand for numbers, changed by constants.
 
     Args:
-        letters: whose numbers are multiplied.
-        times, over, plus: the product is multiplied by, divided by, and added to, in this order.
+        letters: their numbers are multiplied.
+        times, over, plus: the product is multiplied by `times`, divided by `over`, and increased by `plus`.
     """
 
     letters: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Size:
     plus: int = 0
 
     def number(self, sizes: Mapping[str, int]) -> int:
-        """The number that it is."""
+        """Its value."""
         if not self.letters:
             return self.plus
         return max(
@@ -46,7 +46,7 @@ class Size:
 
 
 def fixed(number: int) -> Size:
-    """A size that is tied to nothing."""
+    """A size that does not depend on any letter."""
     return Size(plus=number)
 
 
@@ -57,8 +57,8 @@ class TensorGene:
     Args:
         dims: its sizes.
         dtype: None for the dtype of the case.
-        content: what its values are: one of `TensorKind.contents`, in `names`.
-        total: what they refer to: how many things indices count, offsets end with, lengths sum to.
+        content: the kind of its values: one of `TensorKind.contents`, in `names`.
+        total: the end of the range of indices, the last of the offsets, or the sum of the lengths.
     """
 
     dims: tuple[Size, ...]
@@ -67,7 +67,7 @@ class TensorGene:
     total: Size = Size(("a",))
 
     def of_dtype(self, dtype: torch.dtype | None) -> TensorGene:
-        """The tensor in another dtype, with values that go with it."""
+        """The tensor in another dtype, with fitting values."""
         content = self.content
         floats = dtype is None or dtype.is_floating_point
         if floats and content in WHOLE:
@@ -86,7 +86,7 @@ class ListGene:
 
 @dataclass(frozen=True)
 class Plain:
-    """A value that is given as it is."""
+    """A value that is passed as it is."""
 
     value: Any
 
@@ -100,8 +100,8 @@ class Candidate:
 
     Args:
         sizes: the numbers that letters stand for.
-        genes: by argument, in the order of the schema; those at their defaults are left out.
-        symbols: the letters of names that messages have for sizes, and that are no arguments.
+        genes: by argument, in the order of the schema; arguments at their defaults are left out.
+        symbols: the letters for names of sizes in messages, apart from the names of arguments.
     """
 
     sizes: Mapping[str, int]
@@ -109,7 +109,7 @@ class Candidate:
     symbols: Mapping[str, str] = field(default_factory=dict)
 
     def tensors(self) -> Iterator[tuple[str, TensorGene]]:
-        """The tensors, with the argument that each is in."""
+        """The tensors, each with its argument."""
         for name, gene in self.genes.items():
             for element in gene.elements if isinstance(gene, ListGene) else (gene,):
                 if isinstance(element, TensorGene):
@@ -168,7 +168,7 @@ class Candidate:
 
 
 def _numbers(content: str, drawn: random.Random, count: int, total: int) -> list[int] | None:
-    """Whole numbers that partition something, or are in order; None for other contents."""
+    """Permutations, offsets or lengths; None for other contents."""
     if not 0 < count <= 4096:
         return None
     if content == "permutation":
@@ -184,7 +184,7 @@ def _numbers(content: str, drawn: random.Random, count: int, total: int) -> list
 
 
 def _boxes(drawn: random.Random, shape: tuple[int, ...]) -> list[float]:
-    """Boxes with corners in order; of more than four numbers the first is the index of an image, 0."""
+    """Boxes with corners in order. Numbers in front of the corners, such as an image index, are 0."""
     numbers: list[float] = []
     for _ in range(math.prod(shape[:-1])):
         low = [drawn.randint(0, 3) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Keep a few of the candidates that an op accepts: plain ones, and such as are unlike each other."""
+"""Keep a few of the candidates that an op accepts: plain ones that differ from each other."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .candidate import Candidate, Gene, ListGene, Plain, TensorGene
 from .names import tensor_kind
 
 _MOST = 3
-_FURTHER = 30  # by how much less plain than the plainest a further one may be
+_FURTHER = 30  # how much more than the plainest candidate a further one may cost
 
 
 def unlike(accepted: Sequence[Candidate]) -> list[Candidate]:
-    """The plainest candidate, and others that differ most from those that are kept, if they are plain."""
+    """The plainest candidate, and other plain ones that differ most from those that are kept."""
     if not accepted:
         return []
     costs = {id(candidate): cost_of(candidate) for candidate in accepted}
@@ -33,7 +33,7 @@ def unlike(accepted: Sequence[Candidate]) -> list[Candidate]:
 
 
 def cost_of(candidate: Candidate) -> int:
-    """How far it is from what an author would write: unusual dtypes, sizes that could be mistaken."""
+    """How far it is from a typical sample of an author: unusual dtypes, sizes that could be confused."""
     cost = 2 * len(candidate.genes)
     floats = set()
     for name, gene in candidate.tensors():
@@ -53,7 +53,7 @@ def cost_of(candidate: Candidate) -> int:
 
 
 def _distance(first: Candidate, second: Candidate) -> int:
-    """In how many arguments two differ in kind."""
+    """The number of arguments that differ in kind."""
     names = {*first.genes, *second.genes}
     return sum(_kind(first.genes.get(name)) != _kind(second.genes.get(name)) for name in names)
 

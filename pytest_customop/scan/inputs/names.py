@@ -1,4 +1,4 @@
-"""What the name and the type of an argument say about the values that an op may accept."""
+"""Guess from the name and the type of an argument which values an op may accept."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FLOATS = (None, torch.float16, torch.bfloat16, torch.float64)
 
 @dataclass(frozen=True)
 class TensorKind:
-    """What a tensor of some name is likely to be; the likelier comes first.
+    """The likely properties of a tensor of some name; the most likely come first.
 
     Args:
-        contents: what its values are.
+        contents: the kinds of its values.
         dtypes: None for the dtype of the case.
         ranks: numbers of dims.
-        sizes: that a dim may have, whatever the others have.
+        sizes: fixed sizes that a dim may have.
     """
 
     contents: tuple[str, ...] = ("real",)
@@ -32,7 +32,7 @@ class TensorKind:
     sizes: tuple[int, ...] = ()
 
 
-# What an argument's name matches, without regard to capitals; the first that matches counts.
+# Patterns for argument names, ignoring case; the first match counts.
 _TENSORS: tuple[tuple[str, TensorKind], ...] = (
     (r"mask|valid|is_", TensorKind(("bytes",), (torch.bool, torch.uint8, None), (2, 1, 3, 4))),
     (
@@ -80,7 +80,7 @@ _INTS: tuple[tuple[str, tuple[int, ...]], ...] = (
     (r"groups?$", (1, 2)),
     (r"seed|offset|top|left|index|rank$", (0, 1, 2)),
 )
-# Whole numbers that are the size of a tensor, by their names.
+# Names of integers that are the size of a tensor.
 _SIZE = r"^(batch(_size)?|(in_|out_|num_)?channels|height|width|depth)$"
 _FLOATS: tuple[tuple[str, tuple[float, ...]], ...] = (
     (r"eps", (1e-5, 1e-6, 1e-3)),
@@ -110,17 +110,17 @@ DTYPES = (
 
 @functools.lru_cache(maxsize=1024)
 def tensor_kind(name: str) -> TensorKind:
-    """What a tensor argument of this name is likely to be."""
+    """The likely properties of a tensor argument of this name."""
     return next((kind for rule, kind in _TENSORS if _matches(rule, name)), TensorKind())
 
 
 def is_size(name: str) -> bool:
-    """Whether a whole number of this name is likely to be the size of a tensor."""
+    """Whether an integer of this name is likely to be the size of a tensor."""
     return _matches(_SIZE, name)
 
 
 def plain_values(kind: str, name: str) -> list[Any]:
-    """Values of a plain argument, by its type in the schema and its name; the likeliest first."""
+    """Values of a plain argument, by its type in the schema and its name; the most likely first."""
     if kind in ("ScalarType", "dtype") or (kind == "int" and re.search("dtype", name)):
         return [*DTYPES]
     if kind == "int":

@@ -1,4 +1,4 @@
-"""What the rejection of an op says: where it was raised, and the words and numbers that may lead on."""
+"""Read the rejection of an op: where it was raised, and words and numbers that may be useful."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _RANK = re.compile(
     r"(?<!\d)([0-4])\s*-?\s*(?:d\b|dim)|(?:dims?|rank|dim\(\)|ndim|dimension)\D{0,12}([0-4])\b",
     re.IGNORECASE,
 )
-# The number of dims that a message asks for, and what is added to the number in it.
+# Messages that require a number of dims, and what is added to the number in the message.
 _NEEDED_RANKS = (
     (re.compile(r"Dimension out of range.*but got (-?\d)"), 1),
     (re.compile(r"Dimension specified as (-?\d)"), 1),
@@ -55,11 +55,11 @@ _NEEDED_RANKS = (
 )
 _MOST_DIMS = 5
 _QUOTED = re.compile(r"""['"`]([^'"`\s]{1,30})['"`]""")
-# What torch adds to the message of native code.
+# Text that torch adds to the message of native code.
 _OF_TORCH = re.compile(r"\nException raised from|\s*\(originally from ")
 _FILE = re.compile(r"\S+\.(?:cpp|cc|cxx|cu|h|hpp|cuh):\d+")
 _NATIVE = re.compile(r"\w+\.(?:cpp|cc|cxx|cu):(\d+)")
-_MOST_LINES = 900  # of a file, that count for how far the op came
+_MOST_LINES = 900  # later lines of a native file do not count as farther
 _FOLDER = re.compile(r"(?<![\w.])/[\w./+-]*/(?=[\w+-]+\.\w+:\d)")
 _BEFORE = 4  # lines above a `raise` that are read with it
 _MOST = 4096
@@ -75,11 +75,7 @@ def dtypes_named(text: str) -> list[torch.dtype]:
 
 @dataclass
 class Words:
-    """What sources and rejections have named so far: each list holds the latest last, without repeats.
-
-    Args:
-        numbers, strings, dtypes, ranks: that were named.
-    """
+    """The words of sources and rejections so far: lists without repeats, the latest last."""
 
     numbers: list[int] = field(default_factory=list)
     strings: list[str] = field(default_factory=list)
@@ -88,7 +84,7 @@ class Words:
     _read: set[int] = field(default_factory=set)
 
     def learn(self, text: str, *, source: bool = False) -> None:
-        """Take in what a text names: a message, or lines of source."""
+        """Add the words of a text: a message, or lines of source."""
         for number in _NUMBER.findall(text):
             if abs(int(number)) <= _MOST:
                 _add(self.numbers, int(number))
@@ -111,7 +107,7 @@ class Words:
             _add(self.strings, word)
 
     def read(self, function: Any, depth: int = 3) -> None:
-        """Take in the constants of a Python function, and of those that it calls."""
+        """Add the constants of a Python function, and of the functions that it calls."""
         code = code_of(function)
         if code is None or id(code) in self._read or not is_of_author(code.co_filename):
             return
@@ -123,7 +119,7 @@ class Words:
                     self.read(known[name], depth - 1)
 
     def _read_global(self, value: Any) -> None:
-        """Take in the names of an enumeration, and the words and numbers that a container holds."""
+        """Add the members of an enumeration, or the words and numbers in a container."""
         if isinstance(value, enum.EnumMeta):
             members: Mapping[str, Any] = value.__members__
             values: list[Any] = [*members, *(member.value for member in members.values())]
@@ -143,7 +139,7 @@ class Words:
             _add(self.dtypes, value)
 
     def read_code(self, code: types.CodeType, known: Mapping[str, Any] | None = None) -> None:
-        """Take in the constants of some code.
+        """Add the constants of some code.
 
         Args:
             known: the values of its globals.
@@ -167,12 +163,11 @@ class Rejection:
     """One rejection.
 
     Args:
-        key: equal for rejections that say the same: the type, the place, and the text without numbers
-            and dtypes.
-        depth: the line of the author's outermost function in which it was raised; how far the op came.
+        key: equal for equivalent rejections: the type, the place, and the text without numbers and dtypes.
+        depth: the line of the author's outermost function in which it was raised: how far the op got.
         about: the arguments that it names.
-        text: the beginning of it, in one line.
-        message: what it says, without the type of the error.
+        text: its beginning, in one line.
+        message: its message, without the type of the error.
     """
 
     key: tuple[str, ...]
@@ -183,7 +178,7 @@ class Rejection:
 
 
 def rejection_of(error: Exception, arguments: Collection[str], words: Words) -> Rejection:
-    """Read a rejection, and take in what it says."""
+    """Read a rejection, and add its words to `words`."""
     message = message_of(error)[:2000]
     head = _OF_TORCH.split(message, maxsplit=1)[0]
     plain = _FILE.sub("", head)
@@ -220,7 +215,7 @@ def rejection_of(error: Exception, arguments: Collection[str], words: Words) -> 
 
 
 def _without_actual(text: str) -> str:
-    """A message without what it says of the arguments as they are: `but got Half`."""
+    """A message without its description of the actual arguments: `but got Half`."""
     return re.sub(r"\b(but )?(got|found|not)\b[^.;\n]*", "", text)
 
 
@@ -263,7 +258,7 @@ def _constants(values: Any) -> Iterator[Any]:
 
 
 def _add(values: list[Any], value: Any) -> None:
-    """Put a value last, where the latest stand."""
+    """Move a value to the end, or append it."""
     if value in values:
         values.remove(value)
     values.append(value)

@@ -1,4 +1,4 @@
-"""Change a candidate to what the message of its rejection asks for."""
+"""Change a candidate to what the message of its rejection requires."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .candidate import LETTERS, Candidate, Gene, ListGene, Plain, Size, TensorGe
 def repaired(
     candidate: Candidate, message: str, about: Collection[str], rng: random.Random
 ) -> Candidate | None:
-    """The candidate with the shape, or the sizes, that a message asks for.
+    """The candidate with the shape, rank, dtype or sizes that a message requires.
 
     Args:
-        about: the arguments that the message names; where it names no tensor, each may be meant.
+        about: the arguments that the message names. If it names no tensor, every tensor may be meant.
 
     Returns:
-        None where the message asks for nothing that can be told.
+        None if the message requires nothing that is recognized.
     """
     tensors = [name for name, gene in candidate.genes.items() if isinstance(gene, TensorGene)]
     meant = [name for name in tensors if name in about] or tensors
@@ -58,7 +58,7 @@ def repaired(
     repairs += _made_alike(
         candidate, [name for name in tensors if name in about], asked_alike(message)
     )
-    # A shape says more than a number in it does.
+    # A shape in a message is more specific than a single number.
     if repairs and rng.random() < 0.8:
         return rng.choice(repairs)
     repairs += _with_number(candidate, about, asked_numbers(message))
@@ -66,7 +66,7 @@ def repaired(
 
 
 def _made_alike(candidate: Candidate, names: Sequence[str], what: str) -> Iterator[Candidate]:
-    """Each candidate in which one of the tensors has the shape, or the dtype, of another one."""
+    """Every candidate in which one of the tensors has the shape, or the dtype, of another one."""
     for name, source in itertools.permutations(names, 2) if what else ():
         gene, like = candidate.genes[name], candidate.genes[source]
         assert isinstance(gene, TensorGene)
@@ -78,7 +78,7 @@ def _made_alike(candidate: Candidate, names: Sequence[str], what: str) -> Iterat
 
 
 def _shaped(candidate: Candidate, name: str, shape: AskedShape) -> Candidate:
-    """The tensor of this name in a shape: sizes that have a name stand for one number everywhere."""
+    """The candidate with the tensor in a shape. A named size is the same number everywhere."""
     for word in (word for dim in shape.dims for word in names_of(dim)):
         candidate = _with_letter(candidate, word)
     numbers = {word: size.number(candidate.sizes) for word, size in _named(candidate).items()}
@@ -97,7 +97,7 @@ def _shaped(candidate: Candidate, name: str, shape: AskedShape) -> Candidate:
 
 
 def _of_rank(candidate: Candidate, name: str, rank: int) -> Candidate:
-    """The tensor of this name with so many dims: its last ones, after others of size 1."""
+    """The candidate with the tensor in a rank: dims are removed at the front, or added with size 1."""
     gene = candidate.genes[name]
     assert isinstance(gene, TensorGene)
     ones = (fixed(1),) * (rank - len(gene.dims))
@@ -108,7 +108,7 @@ def _of_rank(candidate: Candidate, name: str, rank: int) -> Candidate:
 def _with_size(
     candidate: Candidate, meant: Collection[str], dim: int, old: int, new: int
 ) -> Iterator[Candidate]:
-    """Each candidate with another size in a dim of one of the tensors that has the old one there."""
+    """Every candidate with the new size in a dim of a tensor that has the old size there."""
     for name in meant:
         gene = candidate.genes[name]
         assert isinstance(gene, TensorGene)
@@ -117,7 +117,7 @@ def _with_size(
 
 
 def _with_letter(candidate: Candidate, word: str) -> Candidate:
-    """The candidate with a letter for a name: a whole number of this name becomes the letter."""
+    """The candidate with a letter for a name. An integer argument of this name becomes the letter."""
     if word in _named(candidate) and word not in candidate.genes:
         return candidate
     gene = candidate.genes.get(word)
@@ -147,7 +147,7 @@ def _with_letter(candidate: Candidate, word: str) -> Candidate:
 
 
 def _named(candidate: Candidate) -> dict[str, Size]:
-    """The sizes that have a name: whole numbers among the arguments, and what a message has named."""
+    """The sizes that have a name: integer arguments, and names in messages."""
     sizes = {word: Size((letter,)) for word, letter in candidate.symbols.items()}
     for name, gene in candidate.genes.items():
         if isinstance(gene, Size):
@@ -160,7 +160,7 @@ def _named(candidate: Candidate) -> dict[str, Size]:
 def _with_run(
     candidate: Candidate, meant: Collection[str], old: tuple[int, ...], new: tuple[int, ...]
 ) -> Iterator[Candidate]:
-    """Each candidate with other sizes in a row, in place of these."""
+    """Every candidate in which consecutive sizes of a tensor are replaced."""
     for name in meant:
         gene = candidate.genes[name]
         assert isinstance(gene, TensorGene)
@@ -173,7 +173,7 @@ def _with_run(
 def _with_number(
     candidate: Candidate, about: Collection[str], numbers: Collection[int]
 ) -> Iterator[Candidate]:
-    """Each candidate with one of the numbers in place of another one, as a size or as an argument."""
+    """Every candidate with one of the numbers in place of another one, as a size or as an argument."""
     named = {name: gene for name, gene in candidate.genes.items() if name in about}
     for name, gene in (named or candidate.genes).items():
         if isinstance(gene, TensorGene):
@@ -192,7 +192,7 @@ def _with_number(
 
 
 def _with_dims(candidate: Candidate, name: str, at: int, *sizes: int) -> Candidate:
-    """The tensor of this name with these sizes in place of as many from one of its dims on."""
+    """The candidate with these sizes in the tensor, starting at a dim."""
     gene = candidate.genes[name]
     assert isinstance(gene, TensorGene)
     dims = (*gene.dims[:at], *map(fixed, sizes), *gene.dims[at + len(sizes) :])

@@ -26,25 +26,25 @@ from .keep import cost_of, unlike
 from .rejection import Rejection, Words
 
 _HANG = 3.0  # seconds that one call may take
-_WALL = 3.0  # times the seconds, that a search may take where the machine does other work too
+_WALL = 3.0  # times the seconds, if the machine does other work too
 _MOST_CRASHES = 200
-_AFTER = 0.3  # of the time, that is spent on inputs unlike the first that were accepted
+_AFTER = 0.3  # share of the remaining time that is used after the first accepted input
 _ENOUGH = 40  # accepted candidates after which the search ends
 _KEPT_BY_KEY = 16
-_LATEST = 3  # of them, that are kept although others are plainer
+_LATEST = 3  # of these, the latest are kept even if others are plainer
 _MEMORY = 4 << 30  # bytes that a candidate may add
-_SKIP_FAKE = 0.1  # of the candidates that the fake kernel rejects, how many the real one sees
+_SKIP_FAKE = 0.1  # share of the candidates for which the fake kernel's rejection is ignored
 
 
 @dataclass
 class Searched:
-    """What the search for inputs of one op came to.
+    """The result of the search for inputs of one op.
 
     Args:
-        kept: a few that it accepts, unlike each other; the plainest first.
+        kept: a few candidates that it accepts, different from each other; the plainest first.
         tried, accepted, crashes, hangs: counts of candidates.
-        rejections: the last messages of it, each once; the farthest first.
-        seconds: that it took.
+        rejections: the last messages of the op, each once; those of the candidates that got farthest first.
+        seconds: the time that the search took.
     """
 
     kept: list[Candidate] = field(default_factory=list)
@@ -58,17 +58,17 @@ class Searched:
 
 @dataclass
 class _State:
-    """What one copy hands to the next: what came far, and what was said.
+    """The state that one copy passes to the next: promising candidates, and rejections.
 
     Args:
         corpus: by rejection, candidates that had it.
-        rejections, order: by rejection, what it says, and how many others were there before it.
-        accepted, doubtful, empty: candidates that were; for the doubtful ones the fake kernel returns
-            other shapes or raises, the empty ones have an output without elements.
+        rejections, order: by rejection, its content, and how many others came before it.
+        accepted, doubtful, empty: candidates that the op accepts. For the doubtful ones the fake kernel
+            returns other shapes or raises. The empty ones have an output without elements.
         tries: by rejection, how often a candidate that had it was changed.
-        words: what sources and rejections have named.
-        tried: how many candidates the op was asked with.
-        asked: the hashes of these.
+        words: the words and numbers of sources and rejections.
+        tried: how many candidates were tried.
+        asked: their hashes.
         used: seconds of processor time.
     """
 
@@ -91,13 +91,13 @@ class _State:
 
     @property
     def all_accepted(self) -> int:
-        """How many were accepted, whatever the fake kernel says."""
+        """How many were accepted, whatever the fake kernel returns."""
         return len(self.accepted) + len(self.doubtful) + len(self.empty)
 
     def keep_rejected(
         self, key: tuple[Any, ...], candidate: Candidate, rejection: Rejection
     ) -> bool:
-        """Keep a candidate that was rejected; whether the rejection is new."""
+        """Keep a candidate that was rejected; returns whether the rejection is new."""
         of_key = self.corpus.setdefault(key, [])
         self.rejections[key] = rejection
         self.order.setdefault(key, len(self.order))
@@ -106,12 +106,12 @@ class _State:
         if len(of_key) > _KEPT_BY_KEY and self.tried % 2:
             costs = [cost_of(kept) for kept in of_key[:-_LATEST]]
             del of_key[costs.index(max(costs))]
-        elif len(of_key) > _KEPT_BY_KEY:  # whatever it is, so that changes add up
+        elif len(of_key) > _KEPT_BY_KEY:  # of any cost, so that changes can add up
             del of_key[self.tried // 2 % _KEPT_BY_KEY]
         return is_new
 
     def progress(self, key: tuple[Any, ...]) -> float:
-        """How far a rejection is: the stage, then how deep in the code, less what was tried in vain."""
+        """How far a rejection is: the stage, then the depth in the code, less for each failed try."""
         depth = self.rejections[key].depth
         return float(key[0]) * 1000 + depth + self.order[key] * 2 - self.tries.get(key, 0) * 0.5
 
@@ -120,9 +120,9 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
     """Search for inputs that the op accepts.
 
     Args:
-        op: one that has a kernel for the CPU.
-        seconds: that the search may take.
-        seed: of what is drawn.
+        op: an op with a kernel for the CPU.
+        seconds: the time limit.
+        seed: the seed of everything that is drawn.
     """
     importlib.import_module("torch._dynamo")  # a CustomOpDef imports it at its first call
     start = time.monotonic()
@@ -157,7 +157,7 @@ def search(op: Op, seconds: float, seed: int) -> Searched:
 
 
 def _last_state(ended: Forked, state: _State) -> _State:
-    """The state with everything that a copy has told before its end."""
+    """The state with everything that a copy has sent before its end."""
     last: Candidate | None = None
     for kind, value in ended.messages:
         if kind in ("state", "done"):
@@ -180,7 +180,7 @@ def _last_state(ended: Forked, state: _State) -> _State:
 
 
 def _in_copy(op: Op, state: _State, seconds: float, wall: float, seed: str) -> Forked | None:
-    """Search in a copy, for so many seconds of its processor time, and until `wall` at most."""
+    """Search in a copy for some seconds of its processor time, and until `wall` at most."""
 
     def work(send: Send) -> None:
         send(("state", state))
@@ -192,11 +192,11 @@ def _in_copy(op: Op, state: _State, seconds: float, wall: float, seed: str) -> F
 
 
 class _Clock:
-    """Says when the time of a copy is over.
+    """Measures the time that a copy has left.
 
     Args:
-        seconds: of processor time, so that other processes of the machine decide nothing.
-        wall: when it is over in any case, as `time.monotonic` counts.
+        seconds: the limit in processor time, which other processes of the machine do not affect.
+        wall: the time of `time.monotonic` at which it is over in any case.
     """
 
     def __init__(self, seconds: float, wall: float) -> None:
@@ -205,22 +205,22 @@ class _Clock:
 
     @property
     def used(self) -> float:
-        """The seconds that have passed."""
+        """The seconds of processor time that have passed."""
         return time.process_time() - self._before
 
     @property
     def left(self) -> float:
-        """The seconds that are left; 0 or less where none are."""
+        """The seconds that are left; 0 or less if none are."""
         over = time.monotonic() >= self._wall
         return 0.0 if over else self._seconds - self.used
 
     def shorten(self, share: float, least: float) -> None:
-        """Leave a share of what is left."""
+        """Reduce the remaining time to a share of it, and to no less than `least`."""
         self._seconds = self.used + max(share * self.left, least)
 
 
 def _prepare_copy() -> None:
-    """Limit what a call can do to the machine, and end a copy whose call does not end."""
+    """Limit the harm that a call can do to the machine, and let a call that hangs end the copy."""
     torch.set_num_threads(1)
     os.chdir(tempfile.gettempdir())
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -248,7 +248,7 @@ class _Search:
         self._asker = Asker(op, state.words, risky=risky, has_fake=has_fake, on_call=self._on_call)
 
     def run(self) -> None:
-        """Ask until time is over, or enough is found."""
+        """Try candidates until the time is over, or enough are accepted."""
         state = self._state
         first = list(self._breeder.first())
         while self._clock.left > 0 and len(state.accepted) < _ENOUGH:
@@ -258,7 +258,7 @@ class _Search:
                 self._clock.shorten(_AFTER, 0.2)
 
     def _next(self) -> Candidate:
-        """One that is like what was accepted, or like what came far."""
+        """A candidate like one that was accepted, or like one that got far."""
         state, rng = self._state, self._rng
         if state.accepted:
             return self._breeder.changed(rng.choice(state.accepted[-8:]))
@@ -278,7 +278,7 @@ class _Search:
         return self._breeder.changed(candidate, state.rejections[key])
 
     def _ask(self, candidate: Candidate) -> None:
-        """Ask, and keep the candidate where it belongs."""
+        """Try a candidate, and keep it by its result."""
         state = self._state
         digest = hash(repr(candidate))
         if digest in state.asked:

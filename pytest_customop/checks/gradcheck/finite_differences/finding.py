@@ -1,4 +1,4 @@
-"""Say what is wrong with a gradient: which one, by how much, and what that looks like."""
+"""Describe a wrong gradient: which one, by how much, and what the error looks like."""
 
 from __future__ import annotations
 
@@ -53,23 +53,23 @@ def mismatch(
     if pair.zero:
         return fail(
             codes.missing,
-            f"{subject} is missing: the formula gives none for {target}, where {_place(pair)} is "
+            f"{subject} is missing: the formula gives none for {target}, but {_place(pair)} is "
             f"{pair.numeric:.6g} by finite differences",
             evidence,
         )
     if pair.still and _moves(function, pair, options):
         return fail(
             codes.step,
-            f"{target} does not change at all with steps of {options.eps:g} in `{source}`, and "
-            f"{subject} says that {_place(pair)} is {pair.formula:.6g}",
+            f"{target} does not change at all with steps of {options.eps:g} in `{source}`, but "
+            f"{_place(pair)} is {pair.formula:.6g} by {subject}",
             evidence,
         )
     if follows_staircase(function, pair, seed):
         return fail(
             codes.step,
-            f"{target} jumps from step to step of `{source}`, and {subject} is that over many steps: "
+            f"{target} jumps as `{source}` changes, and {subject} is the slope over many steps: "
             f"{_place(pair)} is {pair.formula:.6g} by the formula and {pair.numeric:.6g} by finite "
-            "differences on one",
+            "differences within one step",
             evidence,
         )
     return fail(
@@ -111,7 +111,7 @@ def _table(
         source, target = function.inputs[item.source].name, function.outputs[item.target].name
         rows.append((source, target, f"{item.numeric:.9g}", f"{item.formula:.9g}", item.verdict))
     how = (
-        "the first element that differs of each, or the first of all"
+        "each at the first element that differs, or else at the first"
         if pair.element
         else "derivatives of the outputs, weighted at random, along random directions of +1 and -1"
     )
@@ -121,11 +121,13 @@ def _table(
 def _hints(pairs: list[Pair], twice: tuple[Pair, Pair]) -> list[str]:
     pair, second = twice
     if pair.zero:
-        return ["where none is due: describe the argument with tensor(..., requires_grad=False)"]
+        return [
+            "if no gradient is intended: describe the argument with tensor(..., requires_grad=False)"
+        ]
     if pair.factor and second.factor and abs(pair.factor / second.factor - 1) < 1e-3:
         return [
             f"everywhere the formula is {pair.factor:.6g} times the finite difference",
-            'if a gradient is scaled or reversed on purpose, the mark says so: gradcheck="the reason"',
+            'if a gradient is scaled or reversed on purpose, give the mark gradcheck="the reason"',
         ]
     for item in pairs:
         if item.source != pair.source and item.target == pair.target and _swapped(pair, item):

@@ -1,7 +1,7 @@
 """Find where an autograd formula and finite differences differ, and whether that proves a defect.
 
-It proves one only where the function is smooth. At a kink the one-sided differences differ as much as
-formula and central difference do. Where the central difference at a larger step has yet another value,
+A mismatch proves one only where the function is smooth. At a kink, the one-sided differences differ as
+much as formula and central difference. If the central difference has yet another value at a larger step,
 no step can be trusted. Such places are unclear, not wrong.
 """
 
@@ -34,7 +34,7 @@ class Pair:
         numeric, formula: the derivative by finite differences and by the formula, at the first wrong
             element or, for a larger function, of the weighted output along the direction.
         element: that element as text; empty for a larger function.
-        still: whether the output changes smoothly nowhere, and in places not at all.
+        still: whether no element of the output changes smoothly, and some do not change at all.
         zero: whether the formula gives no gradient at all.
         factor: formula / numeric, if that is the same for all elements.
         jacobians: for small functions: by finite differences and by the formula.
@@ -71,7 +71,7 @@ def compare(function: VectorFunction, draw: Draw | None, options: GradOptions) -
         options: step and tolerances.
 
     Raises:
-        CallError, OutputsChanged: if the function cannot be called one step further.
+        CallError, OutputsChanged: if the function cannot be called one step away.
     """
     if draw is None:
         return _compare_elements(function, options)
@@ -102,7 +102,7 @@ class _Columns:
 
 
 def _noise(output: Output, eps: float) -> Tensor:
-    """The error of difference quotients by rounding of the outputs, a row for each element."""
+    """The error of difference quotients from rounding of the outputs, a row for each element."""
     return 8 * ROUNDING * output.values.abs()[:, None] / eps
 
 
@@ -229,7 +229,7 @@ def _projected_pair(
     slopes: Slopes,
     options: GradOptions,
 ) -> Pair:
-    """The comparison along a direction; elements at kinks are left out before it is called wrong."""
+    """The comparison along a direction; only a mismatch without the elements at kinks is wrong."""
     columns = _Columns.of([slopes], place[1])
     noise = _noise(function.outputs[place[1]], options.eps)
     smooth, still, steady = _motion(columns, noise, options.eps)

@@ -1,7 +1,7 @@
 """Kinks that no single element shows: where the slopes along two directions do not add up.
 
-The median of equal numbers does not change with any one of them, and its slope along most directions is
-not zero: it has no gradient there, and a formula may give that of any branch.
+The median of equal numbers does not change with any one of them, but its slope along most directions is
+not zero. It has no gradient there, and a formula may give the gradient of any branch.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from .projection import random_weights
 from .vectors import ROUNDING, CallError, OutputsChanged, VectorFunction
 
 _DRAWS = 3
-_SHARE = 1e-2  # of the slopes, that a smooth function's may be off: it bends by some eps
+_SHARE = 1e-2  # of the slopes: how far a smooth function may be off, as it bends by some eps
 
 
 def has_hidden_kink(
     function: VectorFunction, source: int, target: int, options: GradOptions, seed: int
 ) -> bool:
-    """Whether an output is not differentiable at the point, by random directions of one input.
+    """Whether an output is not differentiable at the point, judged along random directions of one input.
 
-    A larger step gives the same slopes at such a kink, and others where the output jumps.
+    At such a kink a larger step gives the same slopes; where the output jumps, it gives others.
 
     Args:
         source, target: the positions of the input and of the output.

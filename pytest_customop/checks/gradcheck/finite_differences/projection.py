@@ -1,6 +1,6 @@
 """torch's gradcheck at any size: on a function as it is, or along random directions.
 
-Of a large function, `t -> U . f(x + V t)` is checked for one input at a time, with random output weights U
+For a large function, `t -> U . f(x + V t)` is checked, one input at a time, with random output weights U
 and directions V of +1 and -1. An error anywhere in the Jacobian changes that number.
 """
 
@@ -17,10 +17,10 @@ from ....cases.tensors import largest_magnitude
 from ....declare.inputs import GradOptions
 from .vectors import ROUNDING, VectorFunction
 
-# Up to so many elements of inputs and outputs, and so many pairs of them, are compared one by one.
+# The most elements of inputs and outputs, and the most pairs of them, that are compared one by one.
 _SMALL_SUM, _SMALL_PRODUCT = 192, 4096
 
-# A function of up to so many elements is cheap enough for several draws.
+# The most elements of a function that is cheap enough for several draws.
 _CHEAP = 2**13
 
 # Gradients that differ by more than this share of the largest element differ by more than rounding.
@@ -61,7 +61,7 @@ class Draw:
     def uneven(function: VectorFunction, seed: int) -> Draw:
         """A random draw with directions of uneven sizes, along which errors do not cancel.
 
-        An op on a grid needs the even ones of `of`.
+        An op on a grid needs the even directions of `of`.
         """
         generator = torch.Generator().manual_seed(seed)
         weights = [random_weights(output.values, generator) for output in function.outputs]
@@ -133,7 +133,7 @@ def torch_gradcheck_passes(
     """Whether `torch.autograd.gradcheck` passes for the function, or for its projection along a draw.
 
     Raises:
-        CallError, OutputsChanged: if the function cannot be called one step further.
+        CallError, OutputsChanged: if the function cannot be called one step away.
     """
     if draw is None:
         leaves = [leaf.clone().detach().requires_grad_() for leaf in function.point]

@@ -1,4 +1,4 @@
-"""The skips for what finite differences cannot judge, each with its reason and a way out."""
+"""The skips for functions that finite differences cannot judge, each with its reason and a way out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def skip_if_unsuitable(function: VectorFunction, options: GradOptions, seed: int
         if not output.values.isfinite().all():
             raise skip(
                 "not-finite",
-                f"{output.name} has NaN or inf, and no difference can be taken from it",
+                f"{output.name} has NaN or inf, so no difference can be taken from it",
             )
     gradients = random_gradients(function, seed)
     _skip_if_nondeterministic(function, gradients, seed)
@@ -36,7 +36,7 @@ def skip_if_unsuitable(function: VectorFunction, options: GradOptions, seed: int
 
 
 def random_gradients(function: VectorFunction, seed: int) -> list[Tensor]:
-    """The gradients of the inputs that have some, for random grad_outputs."""
+    """The gradients for random grad_outputs, of the inputs that get one."""
     generator = torch.Generator().manual_seed(seed)
     weights = [random_weights(output.values, generator) for output in function.outputs]
     gradients = function.vjp(dict(enumerate(weights)))
@@ -72,7 +72,10 @@ def _skip_if_lost_in_rounding(
 ) -> None:
     size = max(largest_magnitude(point) for point in function.point if point.numel() > 0)
     if 100 * ROUNDING * size > options.eps:
-        raise skip("lost-in-rounding", f"a step of {options.eps:g} is lost in {size:g}. {_EPS}")
+        raise skip(
+            "lost-in-rounding",
+            f"a step of {options.eps:g} is lost in inputs as large as {size:g}. {_EPS}",
+        )
     slope = max((largest_magnitude(gradient) for gradient in gradients), default=0.0)
     noise = (
         8
@@ -87,13 +90,13 @@ def _skip_if_lost_in_rounding(
         )
 
 
-_EPS = "Give a larger one: gradcheck=GradOptions(eps=...)."
+_EPS = "Give a larger step: gradcheck=GradOptions(eps=...)."
 
 
 def narrow_outputs(
     function: VectorFunction, pairs: list[Pair], options: GradOptions, seed: int
 ) -> dict[int, torch.dtype]:
-    """The outputs that are not right and are computed in less than float64, with that dtype."""
+    """The outputs that are not right and are computed in a narrower dtype than float64, with that dtype."""
     dtypes: dict[int, torch.dtype] = {}
     for pair in pairs:
         if pair.verdict != RIGHT and pair.target not in dtypes:
@@ -121,7 +124,7 @@ def narrow_gradient(function: VectorFunction, pair: Pair, seed: int) -> torch.dt
 
 
 def _error(pair: Pair) -> float:
-    """The largest finite difference between formula and finite differences."""
+    """The largest error of the formula that is finite."""
     if pair.jacobians is None:
         error = torch.tensor(pair.formula - pair.numeric)
     else:
@@ -135,8 +138,8 @@ def narrow(name: str, dtype: torch.dtype, options: GradOptions) -> CheckSkipped:
     coarse = "1e-1" if dtype == torch.bfloat16 else "1e-2"
     return skip(
         "float32-internal",
-        f"{name} of float64 inputs holds no more precision than {codes}: the op computes in {codes}, "
-        f"and steps of {options.eps:g} drown in that. Compare coarsely, "
+        f"for float64 inputs {name} has only the precision of {codes}: the op computes in {codes}, "
+        f"and steps of {options.eps:g} are lost in its rounding. Compare coarsely, "
         f"gradcheck=GradOptions(eps={coarse}, atol={coarse}, rtol={coarse}), or give a reason to leave it "
         "out.",
     )
@@ -201,7 +204,7 @@ def here_alone() -> CheckSkipped:
     """The skip for a formula that is wrong at the point, and right at the points nearby."""
     return skip(
         "not-smooth",
-        "formula and finite differences differ at these values alone, and agree at three points nearby: a "
+        "formula and finite differences differ at these values only, and agree at three points nearby: a "
         "branch of the formula ends here. Give other values (low=, high=, values=).",
     )
 

@@ -1,7 +1,7 @@
-"""Formulas that follow a staircase as a whole: of an op that rounds to a grid of a size of its own.
+"""Formulas that give the overall slope of a staircase: the op rounds to a grid that it computes itself.
 
-Where the grid depends on the input, as on its largest element, finite differences are not zero on a step,
-and are not the slope of the staircase either. A straight-through formula gives that.
+If the grid depends on the input, for instance on its largest element, finite differences within a step are
+neither zero nor the slope of the staircase. A straight-through formula gives that slope.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .vectors import CallError, OutputsChanged, VectorFunction
 
 _REACHES = (0.25, 0.5, 1.0)  # of the mean magnitude of the input
 _DRAWS = 5
-_SHARE = 0.25  # of the formula's size, that the slope of the staircase may be off
+_SHARE = 0.25  # of the formula's size: how far the slope of the staircase may be off
 _HALVINGS = 40
-_JUMP = 1e-4  # of the change along the whole line, at a single place
+_JUMP = 1e-4  # of the change along the whole line: a larger change at one place is a jump
 
 
 def follows_staircase(function: VectorFunction, pair: Pair, seed: int) -> bool:
-    """Whether an output jumps, and the formula is the slope over steps that are larger than the jumps."""
+    """Whether an output jumps, and the formula gives the slope over distances larger than the jumps."""
     point = function.point[pair.source]
     size = float(point.abs().mean()) if point.numel() else 0.0
     if size == 0.0:
@@ -49,7 +49,7 @@ def _follows(function: VectorFunction, pair: Pair, reach: float, seed: int) -> b
 
 
 def _jumps(function: VectorFunction, pair: Pair, start: Tensor, end: Tensor) -> bool:
-    """Whether the output jumps on a line, by halving it towards the larger change."""
+    """Whether the output jumps on a line, which is halved towards the larger change."""
     first, last = (function.at(pair.source, point)[pair.target] for point in (start, end))
     whole = float((last - first).abs().max())
     for _ in range(_HALVINGS):

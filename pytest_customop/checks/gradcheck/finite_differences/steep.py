@@ -1,6 +1,6 @@
-"""Slopes that hold over less than a step: of x / max(|x|, 1e-12) at 0, where the formula is right.
+"""Slopes that hold over less than a step, like that of x / max(|x|, 1e-12) at 0: the formula is right.
 
-Such a slope is steeper than the difference quotient, and a step as small as it is shows it.
+Such a slope is steeper than the difference quotient. A step that is smaller by the same ratio shows it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .jacobian import Pair
 from .projection import Draw, gradient_of
 from .vectors import ROUNDING, CallError, OutputsChanged, VectorFunction
 
-_STEEPER = 10.0  # the formula's slope than the difference quotient, at least
-_SHARE = 1e-2  # of the slope, that the difference quotient of the small step may be off
+_STEEPER = 10.0  # the least ratio of the formula's slope to the difference quotient
+_SHARE = 1e-2  # of the slope: how far the difference quotient of the small step may be off
 
 
 def is_right_closer(
@@ -23,7 +23,7 @@ def is_right_closer(
     """Whether the formula is right for smaller steps at each place where it differs.
 
     Args:
-        pair: whose formula differs.
+        pair: the pair whose formula differs.
         draw: the weights and directions, for a larger function.
     """
     try:
@@ -76,6 +76,6 @@ def _small_step(numeric: float, formula: float, eps: float) -> float | None:
 
 
 def _agree(numeric: Tensor, formula: Tensor, values: Tensor, step: float) -> Tensor:
-    """Whether slopes agree, and are none of rounding."""
+    """Whether slopes agree, and rounding is small beside them."""
     limit = _SHARE * formula.abs()
     return ((numeric - formula).abs() <= limit) & (8 * ROUNDING * values.abs() / step <= limit)

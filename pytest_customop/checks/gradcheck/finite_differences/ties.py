@@ -1,8 +1,8 @@
 """Gradients where elements are equal, along directions that keep them equal.
 
-A maximum of equal numbers has a kink there: its gradient may go to any one of them, or in parts to all. But
-if they grow together, so does the maximum, and without a kink. Whatever subgradient a formula chooses, it
-gives the slope along such a direction.
+The maximum of equal numbers has a kink: its gradient may go to any one of them, or in parts to all. But if
+they grow together, so does the maximum, without a kink. Along such a direction, every subgradient that a
+formula may choose gives the slope.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def wrong_at_ties(function: VectorFunction, options: GradOptions, seed: int) -> 
 
 
 def _tied_draw(function: VectorFunction, seed: int) -> Draw:
-    """Random weights, and a random number for each value of an input as the direction of its elements."""
+    """Random weights, and random directions that are equal where elements of an input are equal."""
     generator = torch.Generator().manual_seed(seed)
     weights = [random_weights(output.values, generator) for output in function.outputs]
     directions = []

@@ -235,7 +235,7 @@ class VectorFunction:
         """
         try:
             return self._differentiate(weights)
-        except Exception as error:  # whatever a backward raises; perhaps it runs once on a graph
+        except Exception as error:  # whatever a backward raises; it may run only once on a graph
             reraise_bug(error)
             self._start(self.point)
         try:

@@ -31,7 +31,7 @@ from .vectors import BackwardError, CallError, OutputsChanged, VectorFunction
 
 # Draws for a cheap function, the most draws for any function, and the number of nearby points.
 _DRAWS, _MOST_DRAWS, _NEARBY = 3, 5, 3
-_BRIEF = 2  # draws where brevity is asked for
+_BRIEF = 2  # draws if `brief`
 
 
 def verify_gradients(
@@ -45,8 +45,8 @@ def verify_gradients(
 ) -> None:
     """Return if the formula agrees with finite differences.
 
-    If kinks leave that open, directions that keep equal elements equal are tried, and three nearby points.
-    There the formula can turn out right, but is never reported as wrong.
+    If kinks leave that undecided, directions that keep equal elements equal and three nearby points are
+    tried. At nearby points the formula can turn out right, but is never reported as wrong.
 
     Args:
         function: the function with its formula.
@@ -54,13 +54,13 @@ def verify_gradients(
         seed: of the draws.
         codes: of the findings.
         brief: whether it is enough that the formula is right along random directions, whatever the size.
-            What is not is judged as ever.
-        lenient: the codes that are no finding for finite gradients of a small function which are right at
-            three nearby points: at the end of a branch a formula may have either branch's gradient.
+            If it is not, the formula is judged in full.
+        lenient: codes that are not reported if the function is small, and its gradients are finite and
+            right at three nearby points: where a branch ends, either branch's gradient is right.
 
     Raises:
         CheckFailed: if the formula is wrong.
-        CheckSkipped: if that stays open.
+        CheckSkipped: if that stays undecided.
         BackwardError: if the backward raises.
     """
     if brief and _right_along_draws(function, options, seed):
@@ -124,10 +124,10 @@ def _right_along_draws(function: VectorFunction, options: GradOptions, seed: int
 def _at_point(
     function: VectorFunction, options: GradOptions, seed: int, codes: FindingCodes
 ) -> CheckSkipped | None:
-    """None if the formula is right, the skip if that stays open; a finding is raised.
+    """None if the formula is right, the skip if that stays undecided; a finding is raised.
 
     A mismatch is reported only if it shows a second time: in a small function with another step, in a
-    larger one along another draw. One draw can miss an error in a few elements, and kinks that cancel
+    larger function along another draw. One draw can miss an error in a few elements, and kinks that cancel
     can mislead it. So cheap functions get several draws, and after one wrong draw a function needs
     more right ones.
     """
@@ -172,7 +172,7 @@ def _differing(function: VectorFunction, draw: Draw | None, options: GradOptions
         return pairs
     if trouble:
         raise skip("checker-limit", f"torch.autograd.gradcheck cannot judge this: {trouble}")
-    # gradcheck failed by rounding of the steps, which the comparison allows for, or by kinks.
+    # gradcheck failed because of rounded steps, which the comparison allows for, or kinks.
     return []
 
 

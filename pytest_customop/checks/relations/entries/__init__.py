@@ -1,1 +1,1 @@
-"""Entries along dims of arguments: take some of them, in some order, and compare what the op gives."""
+"""Entries along dims of arguments: take some of them, in some order, and compare the results."""

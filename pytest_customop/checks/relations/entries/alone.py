@@ -13,11 +13,11 @@ from ...values.memory.calls import GRADIENT
 from .calls import Along, Rearranged, Results, Wrong, differing
 from .groups import DimGroup
 
-_ENTRIES = 6  # that are looked at; more tell no more
+_ENTRIES = 6  # that are looked at; more would show no more
 
 
 def first_dims(case: Case) -> Iterator[DimGroup]:
-    """The groups of first dims that have one size of two entries or more."""
+    """The groups of first dims of one size, with two entries or more."""
     tensors = [(name, tensor) for name, tensor in case.inputs().tensors() if is_plain(tensor)]
     sizes = dict.fromkeys(tensor.shape[0] for _, tensor in tensors if tensor.dim())
     for size in sizes:
@@ -27,7 +27,7 @@ def first_dims(case: Case) -> Iterator[DimGroup]:
 
 
 class AloneEntries:
-    """What an op gives for entries of a group of first dims, each alone and among others.
+    """The results of an op for entries of a group of first dims, each alone and among others.
 
     Args:
         case, group: whose entries are taken.
@@ -49,11 +49,11 @@ class AloneEntries:
         self.each_is_taken = bool(taken) and len(self.alone) == self.count
 
     def taken(self, entries: Sequence[int]) -> Results | None:
-        """What the op gives for entries in some order; None where it raises."""
+        """The results for entries in some order; None if the op raises."""
         return self._calls.taken(torch.tensor(entries), self.along)
 
     def wrong(self, entries: Sequence[int]) -> tuple[int, Wrong] | None:
-        """The first place where entries give something else together than alone, and what.
+        """The first place where an entry gives something else among the others than alone, and how.
 
         Results without a dim for the entries, and those of another shape, are left out.
         """

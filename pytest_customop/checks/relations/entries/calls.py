@@ -26,7 +26,7 @@ from ...values.memory.calls import Caller, Leaves, comparable, copied, gradients
 from .groups import DimGroup
 
 Results = Mapping[str, Any]
-# By the name of an output: the dim of it that follows the entries; None where none does.
+# By name of an output: its dim that follows the entries; None without one.
 Along = Mapping[str, int | None]
 
 
@@ -34,7 +34,7 @@ class Rearranged:
     """Calls of an op on entries of a group of dims.
 
     Args:
-        case: whose op is called.
+        case: the case whose op is called.
         group: the dims.
         arguments: gives fresh arguments; None: those of the case.
     """
@@ -58,16 +58,16 @@ class Rearranged:
 
         Args:
             index: the positions.
-            along: which dim of the grad_output of each output follows; None: no gradients are wanted.
+            along: the dim of each output's grad_output that follows; None: no gradients are wanted.
         """
         return self._found(self._group.taken(self._arguments(), index), index, along)
 
     def depending(self, whole: Results, size: int) -> set[str]:
-        """The results that change where each second entry is replaced by the one beside it.
+        """The results that change when each second entry is replaced by the one beside it.
 
         Args:
             whole: the results of all entries.
-            size: how many these are.
+            size: the number of entries.
         """
         names = set()
         first = torch.arange(size) // 2 * 2
@@ -141,7 +141,7 @@ class Wrong(NamedTuple):
 
     @property
     def has_one_shape(self) -> bool:
-        """Whether the two have one shape; one that depends on values is no mistake."""
+        """Whether the two have one shape; a shape may depend on values, which is no mistake."""
         shapes = [getattr(value, "shape", None) for value in (self.actual, self.expected)]
         return bool(shapes[0] == shapes[1])
 
@@ -176,7 +176,7 @@ def differing(case: Case, name: str, actual: Any, expected: Any) -> Wrong | None
 
 
 def gap(actual: Any, expected: Any) -> float:
-    """The largest difference of two results; of whole numbers how many differ."""
+    """The largest difference of two results; for integers, how many differ."""
     if not isinstance(actual, torch.Tensor) or not isinstance(expected, torch.Tensor):
         return 0.0 if equal_values(actual, expected) else float("inf")
     if actual.shape != expected.shape:

@@ -1,7 +1,7 @@
 """Whether a relation that an op has at a small size, and lacks at a larger one, is a defect of the op.
 
-What depends on values has other reasons: a norm that is clipped from some magnitude on, or results that
-amplify roundings. So it must be lacking for other values too.
+If that depends on the values, there are other reasons: a norm that is clipped from some magnitude on, or
+results that amplify roundings. So the relation must be lacking for other values too.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ...values.memory.poison import fresh_memory_filled, has_new_nan
 from .calls import Rearranged, Wrong, gap
 from .groups import DimGroup
 
-# Calls of the op on a case with these arguments -> what is wrong.
+# Calls of the op on entries of a case -> what is wrong.
 Violation = Callable[[Rearranged], Wrong | None]
 
 _MOVES = 3
 _BELOW = 0.25  # the sample may be near to a limit
-_TIMES = 16  # what roundings of the inputs change is met by chance
+_TIMES = 16  # roundings of the inputs show the largest change by chance only
 
 
 def is_confirmed(case: Case, group: DimGroup, violation: Violation, wrong: Wrong) -> bool:
     """Whether a relation is lacking for other values too, beyond what roundings explain.
 
     Args:
-        case, group: on which it is lacking.
+        case, group: where it is lacking.
         violation: looks for it again.
         wrong: what was found.
     """
@@ -58,7 +58,7 @@ def _amplifies_roundings(case: Case, group: DimGroup, wrong: Wrong) -> bool:
 
 
 def _shows_fresh_memory(case: Case, group: DimGroup, name: str) -> bool:
-    """Whether the result has unwritten memory in it: that is for `values.uninitialized`."""
+    """Whether the result has unwritten memory in it, which `values.uninitialized` reports."""
     base = Rearranged(case, group).whole
     if base is None or not isinstance(base.get(name), torch.Tensor):
         return False
@@ -68,9 +68,9 @@ def _shows_fresh_memory(case: Case, group: DimGroup, name: str) -> bool:
 
 
 def _elsewhere(case: Case, group: DimGroup, wrong: Wrong) -> Iterator[Rearranged]:
-    """Calls with other values, and once more with the same: what differs by chance does not come again.
+    """Calls with the same values once more, since a difference by chance does not recur, and with others.
 
-    The others are drawn again, and of a smaller norm than few entries have.
+    The others are redrawn; the last ones also have a smaller norm than few entries have.
     """
     yield Rearranged(case, group)
     redrawn = replace(case, seed=case.seed + 1)
@@ -97,9 +97,9 @@ def _mapped(case: Case, change: Callable[[torch.Tensor], torch.Tensor]) -> Argum
 
 
 def _scaled(tensor: torch.Tensor, share: float) -> torch.Tensor:
-    """Numbers nearer to 0, or to the one nearest to it, so that they add up to less than fewer ones did.
+    """Numbers moved towards 0, or towards the one nearest to 0, so that they add up to less than few did.
 
-    Those of both signs add up to the square root of how many there are.
+    The sum of numbers of both signs grows with the square root of their count.
     """
     low, high = (float(value) for value in torch.aminmax(tensor))
     centre = 0.0 if low <= 0.0 <= high else (low if low > 0 else high)

@@ -13,8 +13,8 @@ from ....cases.case import Case
 from ....cases.tensors import is_plain
 from ....core.wording import listed
 
-_STEP = "odd"  # of the variants by shape, the one with a few entries more in each dim
-_LARGE = 32  # entries of a sample that has parts small enough to learn from
+_STEP = "odd"  # the variant by shape that has a few entries more in each dim
+_LARGE = 32  # entries from which on a sample has parts small enough to learn from
 _PART = 8
 
 
@@ -24,7 +24,7 @@ class DimGroup(NamedTuple):
     Args:
         dims: (path of the argument, dim) of each.
         size: of each in the case.
-        trusted: a smaller size, at which the op does right: that of the sample, or of a part of it.
+        trusted: a smaller size, at which the op is right: that of the sample, or of a part of it.
     """
 
     dims: tuple[tuple[str, int], ...]
@@ -50,11 +50,11 @@ class DimGroup(NamedTuple):
 
 
 def grown_groups(case: Case) -> list[DimGroup]:
-    """The groups of a case that are larger than what can be learned from.
+    """The groups of a case that are larger than the size to learn from.
 
-    Those of a variant are dims that are larger than in its sample, and were equal there. Those of a sample
-    are dims so large that a small part of them can be taken. Where a tensor has one size several times,
-    its dims may belong together or not: there is a group for each way.
+    In a variant, these are dims that are larger than in its sample, and were equal there. In a sample, they
+    are dims so large that a small part of them can be taken. If a tensor has one size several times, its
+    dims may belong together or not: there is a group for each possibility.
     """
     if case.kind == "shape" and case.variant != _STEP:
         return []
@@ -88,14 +88,14 @@ def _alternatives(dims: list[tuple[str, int]]) -> Iterator[tuple[tuple[str, int]
 
 
 class Entries(NamedTuple):
-    """A case, and what gives fresh arguments with some of its entries."""
+    """A case, and a function that makes fresh arguments with some of its entries."""
 
     case: Case
     arguments: Callable[[], Arguments]
 
 
 def few_entries(case: Case, group: DimGroup, index: torch.Tensor, draw: int = 0) -> Entries:
-    """A case, and what gives fresh arguments with some of its entries.
+    """A case, and a function that makes fresh arguments with some of its entries.
 
     Args:
         case, group: of `grown_groups`.

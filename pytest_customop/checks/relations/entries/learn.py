@@ -1,4 +1,4 @@
-"""Run a check that learns from a small part of a case: in a copy of the process where that could crash."""
+"""Run a check that learns from a small part of a case, in a copy of the process if that could crash."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .groups import DimGroup, grown_groups
 
 Way = TypeVar("Way")
 
-# What else makes many entries give something else than few.
+# Findings that also make many entries give something else than few.
 CAUSES = (
     *("reference-mismatch", "precision-mismatch", "gradient-mismatch", "integer-overflow"),
     *("stale-result", "uninitialized-output", "outputs-not-repeatable", "undeclared-mutation"),
@@ -44,18 +44,18 @@ class Broken(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What became of a case.
+    """The outcome for a case.
 
     Args:
         learned: whether the op has the relation for few entries of a group.
-        broken: where it has not for many; None where it has.
+        broken: how it lacks the relation for many; None if it has it.
     """
 
     learned: bool
     broken: Broken | None = None
 
 
-# (case, group) -> what became of it.
+# (case, group) -> the outcome.
 Look = Callable[[Case, DimGroup], Learned]
 
 
@@ -63,7 +63,7 @@ def look_at_groups(case: Case, look: Look) -> Broken | None:
     """The first group of dims for which a relation is broken; None without one.
 
     Args:
-        look: at one group.
+        look: looks at one group.
 
     Raises:
         CheckSkipped: where there is nothing to learn, or nothing larger than what can be learned from.
@@ -72,7 +72,7 @@ def look_at_groups(case: Case, look: Look) -> Broken | None:
     skip_if_random(case)
     groups = grown_groups(case)
     if not groups:
-        reason = "no dim is larger than one that shows what is right"
+        reason = "no dim is larger than the size to learn from"
         raise skip("nothing-to-check", reason, unjudged=False)
 
     def look_at_all() -> Learned:
@@ -115,5 +115,5 @@ def _in_copy(case: Case, look: Callable[[], Learned]) -> Learned:
 
 
 def _nothing_learned() -> CheckSkipped:
-    reason = "entries along no dim are computed alike, each by itself or in any order"
+    reason = "no dim has entries that are computed alike, each by itself or in any order"
     return skip("nothing-to-check", reason, unjudged=False)

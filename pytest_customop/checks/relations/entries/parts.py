@@ -1,4 +1,4 @@
-"""Parts of the entries of a group of dims: two that are of one size, few of many, all in two."""
+"""Parts of the entries of a group of dims: two of one size, few of many, all in two."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
     @property
     def positions(self) -> torch.Tensor:
-        """Their positions, which nobody may write to."""
+        """Their positions, which no one may write to."""
         return _positions(self.code)
 
 
@@ -44,7 +44,7 @@ def _span(first: int, last: int) -> Part:
 def halves(size: int) -> Iterator[tuple[Part, Part]]:
     """Two parts of one size: the first and the last entries, and some chosen at random.
 
-    What holds by chance for one of them does not for all.
+    A relation that holds by chance for one pair does not hold for all.
     """
     yield _span(0, size // 2), _span(size // 2, size)
     for seed in range(_CHOICES):
@@ -56,7 +56,7 @@ def halves(size: int) -> Iterator[tuple[Part, Part]]:
 
 
 def windows(group: DimGroup) -> Iterator[Part]:
-    """As many of the many entries as are known to be right: the last, the first, some in the middle."""
+    """Parts of the trusted size from many entries: the last, the first, some in the middle, some apart."""
     trusted, size = group.trusted, group.size
     for first in dict.fromkeys((size - trusted, 0, size // 2 - trusted // 2)):
         yield _span(first, first + trusted)

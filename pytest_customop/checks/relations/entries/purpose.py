@@ -1,7 +1,7 @@
-"""Whether an op does something else for many entries than for few on purpose.
+"""Whether an op treats many entries differently from few on purpose.
 
-It may take a sample of them, the first or the best ones, or change to an approximation. That cannot be told
-from a mistake, unless nothing of the kind explains what is seen.
+It may sample from them, take the first or the best ones, or change to an approximation. That cannot be
+distinguished from a mistake, unless nothing of the kind explains the finding.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def note_if_on_purpose(
 ) -> str | None:
     """The note of a finding that may be on purpose; None where nothing explains it but a mistake.
 
-    It is a mistake if a few entries more are enough, if there are results that depend on no entry, and if
-    whole numbers are wrong by multiples of 256; not where positions come twice among many entries alone.
+    It is a mistake if a few entries more are enough, if some results depend on no entry, or if integers are
+    wrong by multiples of 256. It may be on purpose if positions come twice among many entries alone.
 
     Args:
-        case, group: of which many entries are looked at.
+        case, group: the case, and the dims with many entries.
         violation: looks for the finding again.
         wrong: what was found.
         ignores: what `ignores_entries` says.
@@ -53,7 +53,7 @@ def note_if_on_purpose(
 
 
 def _wraps(wrong: Wrong) -> bool:
-    """Whether whole numbers differ by what is lost in 8, 16 or 32 bits."""
+    """Whether integers differ by what is lost in 8, 16 or 32 bits."""
     actual, expected = wrong.actual, wrong.expected
     if not (isinstance(actual, torch.Tensor) and isinstance(expected, torch.Tensor)):
         return False
@@ -70,9 +70,9 @@ def ignores_entries(
     """Whether some entries of a result depend on no entry of the arguments, where there are many.
 
     Args:
-        case, group: of which many entries are looked at.
+        case, group: the case, and the dims with many entries.
         name: of the result.
-        dim: of the result, that has an entry for each; None: it is one result of all, and not looked at.
+        dim: the dim of the result with an entry for each; None: it is one result of all, and not judged.
         along: as in `Rearranged.taken`.
     """
     if dim is None:
@@ -88,7 +88,7 @@ def ignores_entries(
 def _all_depend(
     calls: Rearranged, name: str, dim: int, size: int, along: Along | None
 ) -> bool | None:
-    """Whether every entry of a result changes where the entries of the arguments are others."""
+    """Whether every entry of a result changes when the entries of the arguments change."""
     whole = calls.whole
     if whole is None or name not in whole or whole[name].shape[dim] != size:
         return None
@@ -104,7 +104,7 @@ def _all_depend(
 
 
 def _repeats_positions(case: Case, group: DimGroup) -> bool:
-    """Whether whole numbers come twice among many entries, and once among few: the last one may count."""
+    """Whether integers come twice among many entries, but once among few: the last one may count."""
     for path, tensor in case.inputs().tensors():
         dims = [dim for name, dim in group.dims if name == path]
         if len(dims) != 1 or is_differentiable(tensor.dtype) or tensor.dtype == torch.bool:
@@ -118,10 +118,10 @@ def _repeats_positions(case: Case, group: DimGroup) -> bool:
 
 
 def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
-    """Whether the op may take so many entries and no more.
+    """Whether the op may take only so many entries.
 
-    A docstring says so, or a whole number among the arguments lies between both sizes, and with a larger
-    one the relation holds.
+    A docstring says so, or an integer argument is smaller than the number of entries, and the relation
+    holds once it is as large.
     """
     if names_limit(case.op):
         return True
@@ -144,13 +144,13 @@ def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
     try:
         with within_limits(_SECONDS):
             wrong = violation(Rearranged(case, group, raised))
-    except LimitExceeded:  # it counts steps
+    except LimitExceeded:  # the number counts steps
         return True
     return wrong is None
 
 
 def _whole_numbers(case: Case) -> Iterator[tuple[str, int]]:
-    """(name, value) of the arguments that are whole numbers, given or left to their defaults."""
+    """(name, value) of the integer arguments, given or left to their defaults."""
     values = {argument.name: value for argument, value in case.op.bind(case.sample)}
     for argument in case.op.arguments:
         value = values.get(argument.name, argument.default_value)

@@ -44,7 +44,7 @@ def assert_close(got, expected):
 
 
 def rearranging_lines(case: Case, group: DimGroup, wrong: Wrong, along: Along) -> str:
-    """Lines that define `call(index)`, what a call for these entries gives, and `assert_close`.
+    """Lines that define `call(index)`, the result for these entries, and `assert_close`.
 
     Args:
         case, group: whose entries are taken.

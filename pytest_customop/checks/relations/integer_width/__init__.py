@@ -1,4 +1,4 @@
-"""`relations.integer_width`: whole numbers of few bits give what they give in a wider dtype."""
+"""`relations.integer_width`: integers of few bits give the same as in a wider dtype."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .growth import Wrapped, wrapped_result
 def check_integer_width(case: Case) -> None:
     """Call the op with small numbers and with those near the ends, in their own dtype and in a wider one.
 
-    Where both agree for some, they must for all of which the result has room in its dtype.
+    If both agree for some, they must agree for all whose result fits its dtype.
     """
     skip_if_no_results(case)
     skip_if_random(case)
     arguments = narrow_arguments(case)
     if not arguments:
-        reason = "no argument has whole numbers of less than 64 bits that are not positions"
+        reason = "no argument has integers of less than 64 bits other than positions"
         raise skip("nothing-to-check", reason, unjudged=False)
     code = dtype_code(case.op)
     if code.wraps:
-        reason = f"{code.wraps} says that whole numbers may wrap on purpose"
+        reason = f"{code.wraps} says that integers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
     verdict, wrapped = answer_of_copy(case, lambda plain: _verdicts(plain, arguments, code))
     if wrapped is not None:
@@ -44,12 +44,12 @@ def check_integer_width(case: Case) -> None:
         narrow = " and ".join(sorted({dtype_name(argument.dtype) for argument in arguments}))
         shown_on = None
         if verdict.beyond:
-            shown_on = replace(case, beyond=case.beyond or "whole numbers larger than the sample's")
+            shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
         raise fail(
             "integer-overflow",
-            f"{case.op.name}: with {names} as {narrow} it does not give what it gives with the same "
+            f"{case.op.name}: with {names} as {narrow} it does not give the same as with the same "
             f"numbers as {dtype_name(verdict.wide)}: {verdict.wrong}",
-            f"The numbers are {verdict.fill.name}, and with others both agree.\n"
+            f"The numbers are {verdict.fill.name}; with others both agree.\n"
             f"{_described(arguments, verdict)}",
             repro=_script(case, arguments, verdict),
             case=shown_on,
@@ -65,11 +65,11 @@ def _verdicts(
 
 
 def _wraps(case: Case, arguments: Sequence[Argument], wrapped: Wrapped) -> CheckFailed:
-    """The finding for a result that is not what those for small numbers predict."""
+    """The finding for a result that differs from what small numbers predict."""
     names = listed_briefly([argument.name for argument in arguments])
     shown_on = None
     if wrapped.beyond:
-        shown_on = replace(case, beyond=case.beyond or "whole numbers larger than the sample's")
+        shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
     at = position(case, wrapped.result)
     lines = "".join(
         f"    values = torch.where(torch.arange({place}.numel()) % {wrapped.every} == 0, factor, 0)\n"
@@ -78,7 +78,7 @@ def _wraps(case: Case, arguments: Sequence[Argument], wrapped: Wrapped) -> Check
     )
     return fail(
         "integer-overflow",
-        f"{case.op.name}: with {names} of 0 and {wrapped.factor} it does not give what the results with "
+        f"{case.op.name}: with {names} of 0 and {wrapped.factor} the result is not what those with "
         f"0 to 4 in place of {wrapped.factor} predict, as if a sum wraps in {wrapped.bits} bits: "
         f"{wrapped.wrong}",
         "For 0 to 4 the result is a polynomial of the number, and this difference is a multiple of "
@@ -138,9 +138,8 @@ def _script(case: Case, arguments: Sequence[Argument], verdict: Verdict) -> str:
 FINDINGS = {
     "integer-overflow": Explanation(
         meaning=(
-            "For whole numbers that have room in the dtype of the argument, with a result that has room in "
-            "its own dtype, the op gives another result than for the same numbers in a wider dtype. For "
-            "other numbers both agree."
+            "The op gives another result for integers than for the same numbers in a wider dtype, although "
+            "they fit the dtype of the argument and the result fits its own. For other numbers both agree."
         ),
         why=(
             "A sum, a difference or a product on the way wraps: 200 + 100 is 44 in uint8. Examples with "
@@ -167,7 +166,7 @@ return ((a.to(torch.int32) + b) // 2).to(a.dtype)
 
 CHECK = Check(
     name="relations.integer_width",
-    summary="whole numbers of few bits give what they give in a wider dtype",
+    summary="integers of few bits give the same as in a wider dtype",
     run=check_integer_width,
     integer_tensors=True,
     variants=("arguments", "dtype"),
@@ -176,20 +175,20 @@ CHECK = Check(
     catches=(
         "Arithmetic that wraps in uint8, int8, int16 or int32 before the result is narrowed or widened: "
         "midpoints, distances and squares of pixels, products added up in too few bits, a cast before a "
-        "clamp. The op is called with small numbers and with numbers near the ends of their dtype, as they "
-        "are and in a wider dtype, in a copy of the process. Where both agree for some, they must for all "
-        "of which the result has room in its dtype. Of an op that takes no other whole numbers, the wider "
-        "dtype may be float32: then a small number of which a large one is made shows it. And results for "
-        "0 to 4 times a number predict those for many times it. Numbers stay in the range of "
-        "tensor(low=, high=); beyond what listed numbers show, a finding is a note, and native kernels get "
-        "none."
+        "clamp. The op is called in a copy of the process, with small numbers and with numbers near the "
+        "ends of their dtype, as they are and in a wider dtype. If both agree for some numbers, they must "
+        "agree for all whose result fits its dtype. For an op that takes no other integers, the wider "
+        "dtype may be float32: then only small numbers from which the op makes a large one count. The "
+        "results for 0 to 4 times a number must also predict those for many times it. Numbers stay in the "
+        "range of tensor(low=, high=). Beyond what listed numbers show, a finding is a note, and native "
+        "kernels are not tried."
     ),
     cannot_see=(
-        "Of an op that takes one dtype only, or casts all of them to the same, all but sums of numbers and "
-        "of products that wrap; of one that takes float32 beside it, too, where its code has a number like "
-        "255. Positions, seeds. An op whose Python code has %, ^, ~, shifts or masks of "
-        "bits, or names hashes, checksums or random numbers, which wrap on purpose. Where the code asks "
-        "for the dtype, or is not known, all but what plain sums and products that wrap explain."
+        "For an op that takes one dtype only, or casts all to the same: everything but sums of numbers and "
+        "of products that wrap. The same for an op that also takes float32, if its code has a number like "
+        "255. Positions, seeds. An op whose Python code has %, ^, ~, shifts or masks of bits, or names "
+        "hashes, checksums or random numbers, which wrap on purpose. Where the code reads the dtype, or is "
+        "not known: everything but what plain sums and products that wrap explain."
     ),
     cost="many calls",
 )

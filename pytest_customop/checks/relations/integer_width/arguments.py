@@ -1,4 +1,4 @@
-"""The tensors of whole numbers that a check fills with other numbers, and which ones they may have."""
+"""The integer tensors that a check fills with other numbers, and which numbers they may have."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SHOWN = 0.5  # of the range of a dtype: a sample with such a number shows all o
 
 
 class Argument(NamedTuple):
-    """A tensor of narrow whole numbers.
+    """A tensor of narrow integers.
 
     Args:
         name: its path.
         dtype: its dtype.
         limits: of the numbers that it may have.
-        shown: of those that the sample has; the same where the author says no more.
+        shown: of those that the sample has; the same as `limits` unless the sample lists its numbers.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Argument(NamedTuple):
 
 
 def narrow_arguments(case: Case) -> list[Argument]:
-    """The tensors of narrow whole numbers that stand for numbers, by their names."""
+    """The tensors of narrow integers whose names do not suggest positions or seeds."""
     specs = dict(case.sample_tensors())
     arguments = []
     for name, tensor in case.inputs().tensors():
@@ -68,7 +68,7 @@ def _dtype_limits(dtype: torch.dtype) -> Limits:
 
 
 def _shown(spec: TensorSpec | torch.Tensor, tensor: torch.Tensor) -> Limits:
-    """The numbers that the sample shows or describes: those of the dtype where it has large ones."""
+    """The numbers that the sample shows or describes; all of the dtype if it has large ones."""
     limits = _dtype_limits(tensor.dtype)
     if isinstance(spec, TensorSpec) and spec.values is None and spec.fill is None:
         low = limits.low if spec.low is None else max(int(spec.low), limits.low)

@@ -1,4 +1,4 @@
-"""Compare results for narrow whole numbers with those for the same numbers in a wider dtype."""
+"""Compare results for narrow integers with those for the same numbers in a wider dtype."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Found(NamedTuple):
 
     Args:
         fitting: the number of elements that the result's dtype could hold.
-        values: some of the different numbers among these.
-        wrong: how the first difference reads; empty where they agree.
+        values: some of the distinct numbers among these.
+        wrong: a text on the first difference; empty where they agree.
         name: of the result that differs.
         is_sum: whether each difference is a multiple of 2 to the number of bits: additions and products
-            that wrap, and nothing after these.
+            wrap, and nothing else follows.
         same_shapes: whether the results are of equal kinds and sizes.
-        is_far: whether some difference is of the size of what is lost in the bits of the arguments, and
-            what is expected is no larger than that: nothing that a rounding explains.
+        is_far: whether some difference is at least a quarter of the range of the arguments' dtype, and the
+            expected number is smaller than that: rounding does not explain it.
     """
 
     fitting: int = 0
@@ -43,8 +43,8 @@ def compared(narrow: Leaves, wide: Leaves, dtype: torch.dtype, rounds: bool) -> 
 
     Args:
         dtype: of the narrow arguments.
-        rounds: whether whole numbers may pass through floating-point numbers of a precision that depends
-            on the dtype of the arguments.
+        rounds: whether integers may pass through floating-point numbers whose precision depends on the
+            dtype of the arguments.
     """
     wide_values = dict(wide)
     total, values = 0, set[float]()
@@ -73,7 +73,7 @@ def compared(narrow: Leaves, wide: Leaves, dtype: torch.dtype, rounds: bool) -> 
 
 
 def _as_pair(narrow: object, wide: object) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Two results as tensors of real numbers; None where they are no such."""
+    """Two results as tensors of real numbers; None if they are none."""
     tensors = []
     for value in (narrow, wide):
         if isinstance(value, (bool, int, float)):
@@ -100,7 +100,7 @@ def _limits(dtype: torch.dtype) -> tuple[float, float]:
 
 
 def _fits(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Where the dtype of one result holds what the other one is."""
+    """Where the dtype of `actual` can hold the values of `expected`."""
     low, high = _limits(actual.dtype)
     value = expected.double()
     return value.isfinite() & (value >= low) & (value <= high) & (value.abs() < _SURE)
@@ -115,13 +115,13 @@ def _agree(actual: torch.Tensor, expected: torch.Tensor, rounds: bool) -> torch.
     value = expected.double()
     finite = value[value.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0
-    rounded = not is_differentiable(actual.dtype)  # to whole numbers, perhaps twice
+    rounded = not is_differentiable(actual.dtype)  # to integers, perhaps twice
     allowed = max(2.0, _SHARE * largest) if rounded else _SHARE * largest
     return (actual.double() - value).abs() <= allowed + 1e-6
 
 
 def _other_sign(actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Where the same bits are read with a sign, or without one, which needs no sum."""
+    """Where results differ only by reading the same bits with or without a sign: no sum wraps."""
     low, high = _limits(dtype)
     value = expected.double()
     gap = torch.fmod(actual.double() - value, 2.0 ** _bits(dtype))

@@ -1,4 +1,4 @@
-"""Call an op with whole numbers of its own dtype and of a wider one, and say where only some agree."""
+"""Call an op with integers of its own dtype and of a wider one, and report where only some agree."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .arguments import WIDER, Argument
 from .compare import Found, compared
 from .fills import Fill, Limits, demanding_fills, filled, small_fills
 
-_WHITE = 64  # and more: numbers of the size of the largest int8 and uint8
-_SEVERAL = 3  # memory that is read as another dtype may show nothing where few numbers are not 0
+_WHITE = 64  # numbers from here on have the size of the largest int8 and uint8
+_SEVERAL = 3  # memory read as another dtype may go unnoticed where few numbers are not 0
 
 
 class Verdict(NamedTuple):
-    """What the calls gave.
+    """The outcome of the calls.
 
     Args:
         reason: why nothing was compared; empty if something was.
@@ -53,7 +53,7 @@ class _Wrong(NamedTuple):
 
 
 class Comparison:
-    """The calls of an op with whole numbers of its own dtype and of a wider one."""
+    """The calls of an op with integers of its own dtype and of a wider one."""
 
     def __init__(self, case: Case, arguments: Sequence[Argument], code: DtypeCode) -> None:
         self._case = case
@@ -90,7 +90,7 @@ class Comparison:
         )
 
     def _knows_no_white(self) -> bool:
-        """Whether the code has no number like 255, which would be 1 of floating-point numbers."""
+        """Whether the code has no number like 255, which would be 1 for floating-point images."""
         if self._is_said:
             return True
         if self._is_native or not self._code.is_known:
@@ -105,7 +105,7 @@ class Comparison:
         ]
 
     def _with(self, wide: torch.dtype) -> Verdict:
-        """The verdict for one wider dtype; its `reason` says why it is none."""
+        """The verdict for one wider dtype; its `reason` says why nothing was compared."""
         learned: list[Found] = []
         wrong: list[_Wrong] = []
         error = ""
@@ -119,9 +119,7 @@ class Comparison:
             if not outcome.wrong:
                 learned.append(outcome)
             elif self._has_32_bits:
-                return Verdict(
-                    reason="even small whole numbers give something else in a wider dtype"
-                )
+                return Verdict(reason="even small integers give something else in a wider dtype")
             else:
                 wrong.append(_Wrong(fill, outcome, beyond=False))
         if self._is_native and len(learned) < _SEVERAL:
@@ -137,7 +135,7 @@ class Comparison:
             else:
                 learned.append(outcome)
         if not _is_learned(learned):
-            return Verdict(reason="results in a wider dtype tell nothing of those in this one")
+            return Verdict(reason="results in a wider dtype say nothing about those in this one")
         for fill, outcome, beyond in sorted(wrong, key=lambda item: item.beyond):
             if self._counts(fill, outcome, wide) and self._is_steady(fill, outcome, wide):
                 beyond &= not self._is_said
@@ -157,9 +155,9 @@ class Comparison:
         return fills
 
     def _counts(self, fill: Fill, outcome: Found, wide: torch.dtype) -> bool:
-        """Whether a difference is one of wrapping: nothing but that makes it, or can.
+        """Whether a difference comes from wrapping: its size shows it, or nothing else can cause it.
 
-        Floating-point images may end at 1, so small numbers alone count, of which a large one is made.
+        Floating-point images may end at 1, so only small numbers count from which the op makes a large one.
         """
         if self._is_said:
             return True
@@ -169,7 +167,7 @@ class Comparison:
         return outcome.is_sum or knows_all
 
     def _at(self, fill: Fill, wide: torch.dtype) -> Found | str:
-        """The comparison at some numbers; what the op raises."""
+        """The comparison at some numbers, or the error that the op raises."""
         leaves: list[Leaves] = []
         for dtype in (None, wide):
             run = self._calls(self._inputs(fill, dtype))
@@ -194,6 +192,6 @@ class Comparison:
 
 
 def _is_learned(learned: Sequence[Found]) -> bool:
-    """Whether results agree, and are not all the same."""
+    """Whether the results that agree are not all the same."""
     values = frozenset[float]().union(*(outcome.values for outcome in learned))
     return len(values) > 1

@@ -1,4 +1,4 @@
-"""Whole numbers that a tensor is filled with: small ones, and those near the ends of its dtype."""
+"""Integers that a tensor is filled with: small ones, and those near the ends of its dtype."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import torch
 
-_SPREAD = 6  # numbers that differ
-_MARGIN = 2  # the ends themselves stand for what is missing in some ops
-_PRODUCT = 50_000  # from here on a product of two is no int32
-_MIDDLE = 2_000  # a product with this is, unless the other factor is large: that of a hash
+_SPREAD = 6  # from the first number of a range to the last
+_MARGIN = 2  # in some ops the ends themselves stand for missing values
+_PRODUCT = 50_000  # from here on a product of two does not fit int32
+_MIDDLE = 2_000  # a product with this does, unless the other factor is large: that of a hash
 
 
 class Limits(NamedTuple):
@@ -25,7 +25,7 @@ class Numbers(NamedTuple):
     Args:
         first, second: ranges, with both ends.
         order: 1: increasing; -1: decreasing; 0: neither.
-        every: more than 1: each so manieth element is of the second range, the others of the first.
+        every: n > 1: each n-th element is from the second range, the others from the first.
     """
 
     first: Limits
@@ -53,7 +53,7 @@ def small_fills(limits: list[Limits], wide: bool) -> list[Fill]:
 
     Args:
         limits: of each tensor.
-        wide: whether the numbers have 32 bits. Then numbers in the middle are among these.
+        wide: whether the numbers have 32 bits. Then numbers of medium size are among these.
     """
     count = len(limits)
     few, mixed, falling, rising, middle = [], [], [], [], []
@@ -103,7 +103,7 @@ def demanding_fills(limits: list[Limits], wide: bool, ends: bool) -> list[Fill]:
 
 
 def filled(like: torch.Tensor, numbers: Numbers, seed: int) -> torch.Tensor:
-    """A tensor of the sizes, strides and dtype of another one with these numbers.
+    """A tensor of these numbers, with the sizes, strides and dtype of another one.
 
     Args:
         seed: tensors of one call get different ones.
@@ -126,7 +126,7 @@ def _drawn(limits: Limits, at: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def _scattered(at: torch.Tensor, seed: int) -> torch.Tensor:
-    """Whole numbers without an order that rows or columns share, the same at each call."""
+    """Integers without an order that rows or columns share, the same at each call."""
     return (at * 40503 + 7919 * seed) // 16
 
 

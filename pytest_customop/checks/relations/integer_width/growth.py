@@ -1,7 +1,7 @@
-"""Multiply whole numbers by small factors, and predict from the results those for a large one.
+"""Multiply integers by small factors, and predict from the results those for a large factor.
 
-That tells of sums and products that wrap in an op that takes one dtype only: a result that is smaller than
-the predicted one by a multiple of 2 to the number of bits.
+This finds sums and products that wrap in an op that takes one dtype only: the result differs from the
+predicted one by a multiple of 2 to the number of bits.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .arguments import Argument
 _BITS = (32, 16, 8)
 _LEARNED = range(5)  # factors
 _FACTORS = (300, 50_000)  # those whose squares exceed 16 and 32 bits
-_COUNTS = 64  # most products in the sum of which a floating-point result is a multiple
-_MIDDLE = 2_000  # of 32 bits: where a product wraps with this, the other factor is that of a hash
-_LARGEST_UNIT = 2**15  # what one more adds to a whole number at most; more is a factor of a hash
+_COUNTS = 64  # a floating-point result may be a multiple of a sum of at most so many products
+_MIDDLE = 2_000  # for 32 bits: if a product with this wraps, the other factor is that of a hash
+_LARGEST_UNIT = 2**15  # the most that one more may add to an integer; more is a factor of a hash
 _STEPS = (5, 1)  # elements from one that is not 0 to the next
 
 
@@ -60,7 +60,7 @@ class _Curve(NamedTuple):
 
     @property
     def unit(self) -> torch.Tensor:
-        """What one product, or one number, adds; a sum of some adds more."""
+        """How much one product, or one number, adds; a sum of some adds more."""
         return torch.where(self.bend != 0, self.bend, self.slope).abs()
 
 
@@ -100,14 +100,14 @@ class _Growth:
         return 8 * min(argument.dtype.itemsize for argument in self._arguments)
 
     def _repeats(self, name: str, curve: _Curve, step: int, factor: int, bits: int) -> bool:
-        """Whether the same explains the result for another factor: one may do so by chance."""
+        """Whether the same bits explain the result for another factor: one may match by chance."""
         output = self._at(step, factor - 2)
         if output is None or name not in output:
             return False
         return _bits_that_explain(output[name], curve, factor - 2, self._own_bits) == bits
 
     def _holds(self, name: str, curve: _Curve, step: int) -> bool:
-        """Whether a result for 32 bits is as predicted in the middle too."""
+        """Whether a result for 32 bits is as predicted for a medium factor too."""
         if self._own_bits < 32:
             return True
         if min(argument.shown.high for argument in self._arguments) < _MIDDLE:
@@ -204,7 +204,7 @@ def _bits_that_explain(actual: torch.Tensor, curve: _Curve, factor: int, own_bit
         if bits <= 8 if fractions else bits >= 8 * actual.dtype.itemsize:
             continue
         counts = range(1, _COUNTS + 1) if fractions else (1,)
-        # The same bits with a sign, or without one, are no sum.
+        # Reading the same bits with or without a sign is no sum that wraps.
         least = 2.0**bits if bits == own_bits else 2.0 ** (bits - 1)
         allowed = 2e-5 if fractions else 0.0
         if any(_explains(turns * count, sizes * count, bits, least, allowed) for count in counts):
@@ -215,9 +215,9 @@ def _bits_that_explain(actual: torch.Tensor, curve: _Curve, factor: int, own_bit
 def _explains(
     gaps: torch.Tensor, sizes: torch.Tensor, bits: int, least: float, allowed: float
 ) -> bool:
-    """Whether all differences are multiples of 2 to the bits, of numbers from the least on.
+    """Whether all differences are multiples of 2 to the bits, for numbers of at least `least`.
 
-    What is left then has room in so many bits.
+    The rest must then fit into so many bits.
     """
     turns = gaps / 2.0**bits
     exact = bool(((turns - turns.round()).abs() <= allowed).all())

@@ -24,7 +24,7 @@ from .shifts import Shifts, Verdict, numbers
 
 _LARGE = 2**24  # a sample with such a number shows large ones
 _HIGHEST = 2**62
-# What is large in use, whatever an example shows.
+# Names of arguments that are large in use, whatever the sample shows.
 _NAMES_LARGE = re.compile(
     r"(^|_)(ids?|uids?|uuids?|keys?|hash(es)?|fingerprints?|stamps?|time(stamp)?s?|epochs?|nanos?|ns|ticks?"
     r"|serials?)\d*($|_)"
@@ -32,19 +32,19 @@ _NAMES_LARGE = re.compile(
 
 
 def check_large_integers(case: Case) -> None:
-    """Add small numbers to int64 numbers, and then large ones.
+    """Add small numbers to the int64 arguments, and then large ones.
 
-    Where results stay as they are for small ones, or change by what is added, they must for large ones.
+    If results stay the same for small ones, or change by multiples of them, they must do so for large ones.
     """
     skip_if_no_results(case)
     skip_if_random(case)
     arguments = _arguments(case)
     if not arguments:
-        reason = "no argument has int64 numbers that are not positions"
+        reason = "no argument has int64 numbers other than positions"
         raise skip("nothing-to-check", reason, unjudged=False)
     code = dtype_code(case.op)
     if code.wraps:
-        reason = f"{code.wraps} says that whole numbers may wrap on purpose"
+        reason = f"{code.wraps} says that integers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
     lowest, highest = _limits(case, arguments)
     fractions = all(_NAMES_LARGE.search(base_name(name)) for name in arguments)
@@ -56,12 +56,12 @@ def check_large_integers(case: Case) -> None:
     if verdict.wrong:
         shown_on = None
         if not all(_shows_large(name, arguments[name]) for name in verdict.names):
-            shown_on = replace(case, beyond=case.beyond or "whole numbers larger than the sample's")
+            shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
         raise fail(
             "large-integers-differ",
-            f"{case.op.name}: with {verdict.added} added to {listed_briefly(list(verdict.names))} it does "
-            f"not give what it gives, and has to give, for small numbers: {verdict.wrong}",
-            f"It did with {verdict.kind.control} added. The numbers seem to pass through "
+            f"{case.op.name}: with {verdict.added} added to {listed_briefly(list(verdict.names))} it "
+            f"breaks the rule that it follows for small numbers: {verdict.wrong}",
+            f"With {verdict.kind.control} added it follows the rule. The numbers seem to pass through "
             f"{verdict.kind.dtype}.",
             repro=_script(case, lowest, verdict),
             case=shown_on,
@@ -69,9 +69,9 @@ def check_large_integers(case: Case) -> None:
 
 
 def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
-    """What the sample gives for each tensor of int64 numbers, by its path, if it stands for numbers.
+    """The sample's int64 tensors that stand for numbers, by path.
 
-    Ids may be positions too. A kernel in Python then raises, or its results change with each of them.
+    Ids may be positions too. A kernel in Python then raises, or its results change with each id.
     """
     is_native = crash_risk(case.op, case.placement.device) is not None
     specs = dict(case.sample_tensors())
@@ -89,7 +89,7 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
 
 
 def _shows_large(name: str, spec: TensorSpec | torch.Tensor) -> bool:
-    """Whether the sample has large numbers, or may, or the name stands for such."""
+    """Whether the sample has or may have large numbers, or the name stands for such."""
     if _NAMES_LARGE.search(base_name(name)):
         return True
     values = spec.values if isinstance(spec, TensorSpec) else spec
@@ -101,7 +101,7 @@ def _shows_large(name: str, spec: TensorSpec | torch.Tensor) -> bool:
 def _limits(
     case: Case, arguments: Mapping[str, TensorSpec | torch.Tensor]
 ) -> tuple[dict[str, int], int]:
-    """The smallest number of each argument from 0 on, and the largest one of all."""
+    """The smallest number of each argument, at least 0, and the largest that all of them may have."""
     lowest, highest = {}, _HIGHEST
     for name, spec in arguments.items():
         described = isinstance(spec, TensorSpec) and spec.values is None
@@ -141,18 +141,18 @@ def _script(case: Case, lowest: Mapping[str, int], verdict: Verdict) -> str:
 FINDINGS = {
     "large-integers-differ": Explanation(
         meaning=(
-            "Results stay as they are where a small number is added to int64 numbers, or change by that "
-            "number. Where a large one is added they do not, as if the numbers passed through float32, "
-            "float64 or int32 on the way."
+            "With a small number added to int64 numbers, results stay the same, or change by a multiple of "
+            "it. With a large one they do not, as if the numbers passed through float32, float64 or int32 "
+            "on the way."
         ),
         why=(
-            "float64 holds whole numbers up to 2**53, float32 up to 2**24, int32 up to 2**31. Ids, hashes "
-            "and times in nanoseconds are larger: different ones become equal, or negative."
+            "float64 holds integers up to 2**53, float32 up to 2**24, int32 up to 2**31. Ids, hashes and "
+            "times in nanoseconds are larger: different ones become equal, or negative."
         ),
         fix=(
-            "Keep whole numbers in int64: compare, subtract and sort them before a cast; give buffers "
+            "Keep integers in int64: compare, subtract and sort them before a cast; give buffers "
             "dtype=torch.int64 (numpy makes float64); in C++ use int64_t, not int or double. If the op is "
-            "made for small numbers, say so by tensor(high=) in the sample, or write "
+            "made for small numbers, declare that with tensor(high=) in the sample, or write "
             'checks=["-relations.large_integers"].'
         ),
         before="""
@@ -171,24 +171,25 @@ gaps = torch.diff(stamps).double()
 
 CHECK = Check(
     name="relations.large_integers",
-    summary="int64 numbers keep all digits where float64 and int32 do not",
+    summary="int64 numbers keep all digits, also those that float64 and int32 lose",
     run=check_large_integers,
     integer_tensors=True,
     variants=("arguments",),
     cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "Numbers of int64 that pass through float32, float64 or int32: ranks, orders, differences, and "
-        "comparisons of ids, hashes and times. Where 1, 2 and 5 added to all numbers leave a result as it "
-        "is, or add as much to it, numbers at 2**24, 2**31 and 2**53 must too. Numbers that such a dtype "
-        "still holds are tried first, so that limits of the op show nothing. Numbers stay in the range of "
-        "tensor(low=, high=). Where listed numbers are small and the name is not one of ids, times or "
-        "hashes, a finding is a note, and a native kernel is not tried."
+        "int64 numbers that pass through float32, float64 or int32: ranks, orders, differences, and "
+        "comparisons of ids, hashes and times. If a result stays the same with 1, 2 and 5 added to all "
+        "numbers, or changes by a multiple of what is added, it must do so near 2**24, 2**31 and 2**53 "
+        "too. Numbers that the narrower dtype still holds are tried first, so that the op's own limits are "
+        "not reported. Numbers stay in the range of tensor(low=, high=). If listed numbers are small and "
+        "the name does not stand for ids, times or hashes, a finding is a note, and a native kernel is not "
+        "tried."
     ),
     cannot_see=(
-        "Results that change otherwise where a number is added: products, lookups, hashes. Floating-point "
-        "results, unless arguments are called like ids, times or hashes. Positions, and what "
-        "`relations.integer_width` leaves out by names and operators too."
+        "Results that change in other ways when a number is added: products, lookups, hashes. "
+        "Floating-point results, unless the arguments are named like ids, times or hashes. Positions, and "
+        "whatever `relations.integer_width` leaves out because of names and operators."
     ),
     cost="many calls",
 )

@@ -1,4 +1,4 @@
-"""Find out how the results of an op change where a number is added to whole numbers, small or large."""
+"""Find out how the results of an op change when a small or a large number is added to integers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ....cases.tensors import difference, is_differentiable
 from ...values.memory.calls import Caller, Leaves, comparable, copied, results
 from ..precision.randomness import may_be_random
 
-_SMALL = (1, 2, 5)  # what is added to learn from
-_MOST = 4  # times what is added, by which a result changes
-_SPAN = 24  # numbers that differ, at most
+_SMALL = (1, 2, 5)  # added to learn the rule
+_MOST = 4  # a result may change by so many times what is added
+_SPAN = 24  # different numbers, at most
 _FAR = 2**33  # vanishes where a number is cut to 32 bits
 
 
 class Kind(NamedTuple):
-    """What whole numbers may pass through.
+    """A dtype that integers may pass through.
 
     Args:
         dtype: its name.
-        control: what it holds, added to small numbers.
-        demanding: where neighbours are not told apart any more.
+        control: a number that it still holds when added to small ones.
+        demanding: a number from which on it does not hold each integer.
     """
 
     dtype: str
@@ -42,14 +42,14 @@ KINDS = (
 
 
 class Verdict(NamedTuple):
-    """What the calls gave.
+    """The outcome of the calls.
 
     Args:
         reason: why nothing was compared; empty if something was.
-        wrong: how a result differs from what it has to be; empty if none does.
+        wrong: how a result differs from the expected one; empty if none does.
         result: its name.
         names: the arguments that a number was added to.
-        kind: what they seem to pass through.
+        kind: the dtype that they seem to pass through.
         added: the number.
         ordered: whether the numbers were sorted.
     """
@@ -64,13 +64,13 @@ class Verdict(NamedTuple):
 
 
 class _Rule(NamedTuple):
-    """How a result changes by what is added: by so many times of it, for each element."""
+    """How each element of a result changes: by so many times what is added."""
 
     first: torch.Tensor
     times: torch.Tensor
 
     def expected(self, added: int) -> torch.Tensor:
-        """The result for numbers to which another one is added."""
+        """The result when a number is added."""
         return self.first + self.times * added if self.moves else self.first
 
     @property
@@ -86,7 +86,7 @@ class Shifts:
         case: of the op.
         lowest: by argument, the smallest number that it may have.
         highest: the largest number that all of them may have.
-        fractions: whether floating-point results count. They may be as exact as float64 is on purpose.
+        fractions: whether floating-point results count. They may have float64 precision on purpose.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Shifts:
     def _of(self, names: tuple[str, ...], ordered: bool) -> Verdict:
         rules = self._learned(names, ordered, 1)
         if not rules:
-            return Verdict(reason="no result is the same where a small number is added")
+            return Verdict(reason="no result follows a simple rule when a small number is added")
         for kind in KINDS:
             if kind.demanding + _FAR * (kind.dtype == "int32") + 2 * _SPAN > self._highest:
                 continue
@@ -129,7 +129,7 @@ class Shifts:
     def _cut(
         self, rules: dict[str, _Rule], names: tuple[str, ...], ordered: bool, kind: Kind
     ) -> Verdict | None:
-        """A result that is different where numbers pass 2**31, and as for small ones at 2**33."""
+        """A result that is wrong beyond 2**31 as if numbers were cut to 32 bits."""
         middle = kind.demanding - _SPAN // 4
         across = self._at(names, ordered, 1, middle)
         far = self._at(names, ordered, 1, _FAR)
@@ -150,7 +150,7 @@ class Shifts:
     def _rounded(
         self, rules: dict[str, _Rule], names: tuple[str, ...], ordered: bool, kind: Kind
     ) -> Verdict | None:
-        """A result that is different where neighbours round to one number, and not for even numbers."""
+        """A result that is wrong where neighbours round to one number, but right for even numbers."""
         added = kind.demanding
         actual = self._at(names, ordered, 1, added)
         if actual is None or not self._differs(rules, actual, added):
@@ -176,7 +176,7 @@ class Shifts:
         """The rule of each result that has one, by its name.
 
         Args:
-            times: of the small numbers, and of what is added to them.
+            times: the factor of the small numbers, and of what is added to them.
         """
         first = self._at(names, ordered, times, 0)
         others = [self._at(names, ordered, times, times * added) for added in _SMALL]
@@ -224,7 +224,7 @@ class Shifts:
 
 
 def numbers(like: torch.Tensor, seed: int, ordered: bool) -> torch.Tensor:
-    """Neighbours from 0 on, some of them twice, in the sizes and strides of a tensor."""
+    """Consecutive integers from 0 on, some of them twice, in the sizes and strides of a tensor."""
     span = min(_SPAN, 1 + 2 * like.numel() // 3)
     step = next(number for number in (7, 5, 3, 2, 1) if math.gcd(number, span) == 1)
     values = (torch.arange(like.numel()) * step + 3 * seed) % span
@@ -244,7 +244,7 @@ def _tensors(leaves: Leaves) -> dict[str, torch.Tensor]:
 
 
 def _rule(first: torch.Tensor, others: Sequence[torch.Tensor | None], times: int) -> _Rule | None:
-    """How a result changes; None where that has no rule, or where all of it is one number."""
+    """How a result changes; None without a rule, or if it stays a single number throughout."""
     if any(
         value is None or value.shape != first.shape or value.dtype != first.dtype
         for value in others

@@ -1,4 +1,4 @@
-"""`relations.precision`: a dtype and a wider one give the same, as far as the narrower one can."""
+"""`relations.precision`: a dtype gives the same as a wider one, within its own precision."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from .inputs import Dtypes, Move, Point, dtypes_of, roundings
 from .judge import Difference, Judge
 from .randomness import may_be_random
 
-_MOVES = 18  # steps and kinks are met by chance
+_MOVES = 18  # moves meet steps and kinks by chance only
 _FEW = 6
 _GROSS = 0.1  # of the largest result
 _LARGE = 300.0  # the square of such a number overflows in float16
-_AWAY = (1, 2)  # seeds of points of no special kind
+_AWAY = (1, 2)  # seeds of ordinary points
 
 
 def check_precision(case: Case) -> None:
     """Compare results and gradients with those for the same numbers in a wider dtype.
 
-    They may differ as much as the results do for inputs that are moved by roundings of the narrower
-    dtype. If those in the wider dtype alone do so, they must agree at other points: memory that is read
-    as another dtype changes without measure.
+    They may differ as much as the results change when inputs move by roundings of the narrower dtype. If
+    only results in the wider dtype change that much, a difference counts if other points show one too:
+    memory that is read as another dtype changes erratically.
 
     Nothing is wider than float64: there the results must have more digits than float32.
     """
@@ -95,12 +95,12 @@ class _Pair:
     wide: Leaves
 
     def difference(self) -> Difference | None:
-        """A difference beyond what is allowed in any case."""
+        """A difference beyond what is always allowed."""
         case, dtypes = self.comparison.case, self.comparison.dtypes
         return Judge(case, dtypes, self.narrow, self.wide, self.wide, []).difference()
 
     def beyond_moves(self, dtype: torch.dtype, count: int) -> Difference | None:
-        """A difference that inputs moved by roundings do not bring about in one of the dtypes."""
+        """A difference that is not explained by inputs moved by roundings in one of the dtypes."""
         comparison = self.comparison
         calls = (
             comparison.call(self.point, dtype, move) for move in roundings(comparison.dtypes, count)
@@ -126,14 +126,14 @@ class _Comparison:
         self._weights: dict[str, torch.Tensor] = {}
 
     def at(self, away: int | None, largest: float | None = None) -> _Pair | None:
-        """The results at a point, as `Point` has it; None where the op rejects it."""
+        """The results at a point, as in `Point`; None where the op rejects it."""
         point = Point(self.case, self.dtypes, away, largest)
         outputs = [self.call(point, dtype) for dtype in self.dtypes]
         narrow, wide = outputs
         return None if narrow is None or wide is None else _Pair(self, point, narrow, wide)
 
     def raise_if_lost_where_large(self) -> None:
-        """Look for float16 results that overflow on the way where those of larger numbers need not.
+        """Look for float16 results that overflow on the way for larger numbers, though they need not.
 
         Raises:
             CheckFailed: for a result that is NaN, infinite or 0 in float16 alone.
@@ -146,13 +146,13 @@ class _Comparison:
             raise self.failure(difference, pair.point.factor)
 
     def raise_if_cancelled(self, pair: _Pair) -> None:
-        """Look for float32 results of which large numbers, near to each other, leave no digit.
+        """Look for float32 results that lose their digits for large numbers that are near to each other.
 
         Raises:
-            CheckFailed: for one that inputs moved by roundings do not change in the wider dtype.
+            CheckFailed: for one that moved inputs do not explain in the wider dtype.
         """
         if self.case.variant != "shifted" or self.dtypes.narrow != torch.float32:
-            return  # where numbers of a narrower dtype are so large, they are all alike
+            return  # in a narrower dtype, numbers so large are all alike
         difference = pair.beyond_moves(self.dtypes.wide, _FEW)
         if difference is None or difference.share < _GROSS or difference.name.startswith(GRADIENT):
             return
@@ -179,7 +179,7 @@ class _Comparison:
         )
 
     def is_unsteady(self, pair: _Pair, difference: Difference) -> bool:
-        """Whether calls differ in the same dtype, or may because the op draws random numbers."""
+        """Whether calls in the same dtype differ, or may because the op draws random numbers."""
         for dtype, first in zip(self.dtypes, (pair.narrow, pair.wide), strict=True):
             again = self.call(pair.point, dtype)
             if again is None:
@@ -201,11 +201,11 @@ class _Comparison:
     ) -> CheckFailed:
         """The finding; a note where the mark lists dtypes, and the wider one is not among them.
 
-        What is lost in the narrower one is wrong there.
+        A result that is lost in the narrower dtype fails in any case.
 
         Args:
             difference: the difference.
-            factor: what the inputs are multiplied with.
+            factor: what the inputs are multiplied by.
             code: of the finding, if it is another one.
             note: why it is a note.
         """
@@ -218,7 +218,7 @@ class _Comparison:
         scaled = "" if factor == 1.0 else f", those of the sample times {factor:.4g},"
         return fail(
             code or ("precision-gradient-mismatch" if is_gradient else "precision-mismatch"),
-            f"{case.op.name}: {difference.name} in {dtype_name(narrow)} is not what it is for the same "
+            f"{case.op.name}: {difference.name} in {dtype_name(narrow)} differs from that for the same "
             f"numbers{scaled} in {dtype_name(wide)}: {difference.text}",
             f"Moving the inputs by some roundings of {dtype_name(narrow)} changes this element by less.",
             repro=_script(case, self.dtypes, difference, factor),
@@ -233,7 +233,7 @@ class _Comparison:
         if self._weights and shapes != {
             name: weight.shape for name, weight in self._weights.items()
         }:
-            return leaves  # how many there are depends on the values
+            return leaves  # their size depends on the values
         return [*leaves, *(gradients_of(self.case, run, self._grad_outputs) or ())]
 
     def _grad_outputs(self, outputs: list[tuple[str, torch.Tensor]]) -> list[torch.Tensor]:
@@ -244,7 +244,7 @@ class _Comparison:
 
 
 def _has_range(case: Case) -> bool:
-    """Whether the sample says how large numbers are."""
+    """Whether the sample declares how large numbers are."""
     described = [spec for _, spec in case.sample_tensors() if isinstance(spec, TensorSpec)]
     return any(spec.low is not None or spec.high is not None for spec in described)
 
@@ -263,7 +263,7 @@ def _script(case: Case, dtypes: Dtypes, difference: Difference, factor: float) -
 
 _SCRIPT = """
 def cast(dtype):
-    # the numbers are those that the narrower one has
+    # only numbers that the narrower dtype holds
     def one(each):
         if each.dtype not in ({narrow}, {wide}):
             return each
@@ -279,33 +279,32 @@ torch.testing.assert_close(got, expected, rtol=0.0, atol={allowed!r}, check_dtyp
 
 CHECK = Check(
     name="relations.precision",
-    summary="a dtype and a wider one give the same, as far as the narrower one can",
+    summary="a dtype gives the same as a wider one, within its own precision",
     run=check_precision,
     variants=("dtype", "magnitudes", "values", "long"),
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Other results or gradients for the same numbers in a wider dtype: float32 and float64, half "
-        "precision and float32. They may differ as much as results in the wider dtype do for inputs that "
-        "are moved by roundings of the narrower one, several times over, and by what additions in it "
-        "explain. Whole numbers and booleans count where moved inputs do not change them. A finding is a "
-        "note where the mark lists dtypes, and the wider one is not among them. On variants with other "
-        "values, what is NaN or infinite in the narrower dtype alone: an exponential that overflows, or a "
-        "sum of exponentials that vanishes; and, as a note, digits that cancel where numbers are large and "
-        "near to each other. In float16, also for numbers multiplied so that the largest is "
-        "300: a square that overflows. Variants with a long dim are compared in bfloat16, which the "
-        "mark lists if it lists dtypes: a sum that is kept in it stands still at some hundred. In float64, "
-        "which has no wider dtype: results and gradients of which each number is one of float32, where "
-        "those of the inputs are not, and those that are the same for numbers of an argument that float32 "
-        "rounds to one, and change for others. That is looked at where the "
-        "mark lists float64, the sample's tensors have it, or a docstring names it. And what changes once "
-        "float64 is torch's default dtype, of an op whose Python code makes tensors: a note where nobody "
-        "says float64."
+        "Different results or gradients for the same numbers in a wider dtype: float32 and float64, half "
+        "precision and float32. They may differ by several times what results change when inputs move by "
+        "roundings of the narrower dtype, and by what additions in it explain. Integers and booleans count "
+        "where moved inputs do not change them. A finding is a note where the mark lists dtypes and the "
+        "wider one is not among them. On variants with other values: results that are NaN or infinite in "
+        "the narrower dtype alone, such as an exponential that overflows, or a sum of exponentials that "
+        "vanishes. Also, as a note, digits that cancel where numbers are large and near to each other. In "
+        "float16, also numbers scaled up so that the largest is 300: a square that overflows. Variants "
+        "with a long dim are compared in bfloat16 (if the mark lists dtypes, it must list this one): a sum "
+        "that is kept in bfloat16 stands still at a few hundred. In float64, which has no wider dtype: "
+        "results and gradients that consist of float32 numbers, though the inputs do not. Also those that "
+        "stay the same for numbers of an argument that float32 rounds to one, but change for others. Both "
+        "are checked where the mark lists float64, the sample's tensors have it, or a docstring names it. "
+        "For an op whose Python code makes tensors, also results that change once float64 is torch's "
+        "default dtype: a note where none of these names float64."
     ),
     cannot_see=(
-        "A mistake that both dtypes share, and what is smaller than 0.2 % of the largest result (2 % in "
+        "A mistake that both dtypes share, and differences below 0.2 % of the largest result (2 % in "
         "float16, 10 % in bfloat16). Ops that draw random numbers, or may. Results whose size depends on "
-        "the dtype, and those that are no tensors. An op that rejects the wider dtype is left alone."
+        "the dtype, and results that are no tensors. An op that rejects the wider dtype is left alone."
     ),
     cost="calls",
 )

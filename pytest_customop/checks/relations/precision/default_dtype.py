@@ -1,4 +1,4 @@
-"""Results in float64 that depend on torch's default dtype: a table is made in it, for instance."""
+"""Results in float64 that depend on torch's default dtype, for instance through a table made in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....cases.tensors import is_differentiable, largest_magnitude, readable
 from ...values.memory.calls import Leaves, comparable
 from .randomness import may_be_random
 
-# What makes a tensor in the default dtype where no other is named.
+# Functions that make a tensor in the default dtype if no other is named.
 _FACTORIES = frozenset(
     {"arange", "linspace", "logspace", "tensor", "ones", "zeros", "full", "eye", "empty"}
     | {f"{name}_window" for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")}

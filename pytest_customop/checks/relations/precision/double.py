@@ -19,10 +19,10 @@ from .lost_digits import DRAWS, FAR, FEW, NEAR, PART, Lost, lost_digits
 
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
-_FEW = 4  # numbers that tell nothing
+_FEW = 4  # fewer different numbers prove nothing
 _BITS = 16  # numbers with fewer are round: counts, steps, halves
-_SHIFT = 2.0**-32  # as a share of a number: float32 holds none of these
-_LOOSE = 1e-6  # tolerances from here on say that float32 is exact enough
+_SHIFT = 2.0**-32  # as a share of a number: float32 loses such a shift
+_LOOSE = 1e-6  # tolerances from here on mean that float32 is exact enough
 
 
 def is_double(case: Case) -> bool:
@@ -33,11 +33,11 @@ def is_double(case: Case) -> bool:
 
 
 def check_double(case: Case) -> None:
-    """Fail for results of which each number is one of float32, though those of the inputs are not.
+    """Fail for results that consist of float32 numbers, though the inputs do not.
 
-    That counts where the mark or its tensors say float64. Results that another default dtype changes fail
-    too, and are a note where nobody says it. A sum or a product of numbers with 53 bits has 24 by chance
-    with a probability of 2**-29.
+    That counts where the mark, its tensors or a docstring name float64. Results that another default dtype
+    changes fail too, or are a note where none of these name it. A sum or a product of 53-bit numbers has
+    only 24 bits by chance with a probability of 2**-29.
     """
     if case.kind not in ("", "dtype"):  # the sample, or one like it
         raise skip("nothing-to-check", "nothing is wider than float64", unjudged=False)
@@ -46,11 +46,13 @@ def check_double(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     shown, by_default = _is_shown(case), makes_tensors(case)
     if not (shown or by_default):
-        reason = "neither the mark nor its tensors say float64, and the op's Python code makes no tensors"
+        reason = (
+            "no mark, tensor or docstring names float64, and the op's Python code makes no tensors"
+        )
         raise skip("nothing-to-check", reason, unjudged=False)
     tensors = [tensor for _, tensor in _inputs(case).tensors() if is_differentiable(tensor.dtype)]
     if not all(_is_exact(tensor) for tensor in tensors):
-        reason = "the numbers of the inputs are numbers of float32"
+        reason = "the inputs consist of float32 numbers"
         raise skip("nothing-to-check", reason, unjudged=False)
     for name, leaf in _outputs(case) if shown else ():
         if isinstance(leaf, Tensor) and comparable(leaf) and _is_narrowed(leaf):
@@ -73,7 +75,7 @@ def _may_be_exact(case: Case) -> bool:
 
 
 def _is_shown(case: Case) -> bool:
-    """Whether the mark, its tensors or a docstring say float64."""
+    """Whether the mark, its tensors or a docstring name float64."""
     if names_float64(case.op):
         return True
     described = [spec for _, spec in case.sample_tensors() if isinstance(spec, TensorSpec)]
@@ -83,7 +85,7 @@ def _is_shown(case: Case) -> bool:
 
 
 def _inputs(case: Case) -> Arguments:
-    """New inputs; those of a variant, which may be cast from float32, with digits beyond."""
+    """New inputs. Those of a variant may be cast from float32, so they get digits beyond it."""
     inputs = case.inputs()
     if case.base_case is None:
         return inputs
@@ -104,13 +106,13 @@ def _outputs(case: Case, arguments: Arguments | None = None) -> Leaves:
 
 
 def _is_exact(tensor: Tensor) -> bool:
-    """Whether most numbers of a tensor are none of the narrower dtype."""
+    """Whether the narrower dtype cannot hold most numbers of a tensor."""
     numbers = _numbers(tensor)
     return tensor.dtype in NARROWER and bool((numbers != numbers.float()).float().mean() > 0.5)
 
 
 def _is_narrowed(tensor: Tensor) -> bool:
-    """Whether all numbers are of the narrower dtype, and most of them have more bits than round ones."""
+    """Whether the narrower dtype holds all numbers, and most of them have more bits than round ones."""
     numbers = _numbers(tensor)
     if tensor.dtype not in NARROWER or int(numbers.sort().values.diff().count_nonzero()) + 1 < _FEW:
         return False
@@ -129,16 +131,16 @@ def _narrowed(case: Case, name: str, leaf: Tensor) -> CheckFailed:
     narrow = NARROWER[leaf.dtype]
     count = len(_numbers(leaf))
     text = (
-        f"{name} is {leaf.dtype} with the digits of {narrow}: each of its {count} numbers is one of the "
-        "narrower dtype, and those of the inputs are not"
+        f"{name} is {leaf.dtype} with the digits of {narrow}: the narrower dtype holds each of its {count} "
+        "numbers, but not those of the inputs"
     )
     return _failure(case, name, text, _EACH.format(narrow=narrow))
 
 
 def _lost(case: Case, lost: Lost) -> CheckFailed:
     text = (
-        f"{lost.result} stays the same where numbers of `{lost.argument}` change by less than float32 "
-        "holds, and not where they change by more: on the way they are cast to float32"
+        f"{lost.result} stays the same when numbers of `{lost.argument}` change by less than float32 "
+        "holds, but not when they change by more: on the way they are cast to float32"
     )
     place = expression(case, lost.argument)
     script = _LOST.format(
@@ -150,7 +152,7 @@ def _lost(case: Case, lost: Lost) -> CheckFailed:
 def _made_in_default_dtype(case: Case, changed: Change) -> CheckFailed:
     text = (
         f"{changed.name} differs once torch.set_default_dtype(torch.float64) is called, {changed.text}: "
-        "something in it is made in the default dtype, and not in that of the inputs"
+        "something in it is made in the default dtype instead of the dtype of the inputs"
     )
     return _failure(case, changed.name, text, _DEFAULT)
 

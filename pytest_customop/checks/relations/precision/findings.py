@@ -1,4 +1,4 @@
-"""What `relations.precision` reports."""
+"""The findings of `relations.precision`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ torch._check(x.dtype == torch.float32, lambda: f"float32 only, not {x.dtype}")
 values = numpy.frombuffer(bytes_of(x), dtype=numpy.float32)
 """
 _FIX = (
-    "Find which of the two is wrong: read memory by the dtype of the tensor (AT_DISPATCH, or a cast), "
+    "Find out which of the two is wrong. Read memory by the dtype of the tensor (AT_DISPATCH, or a cast), "
     "allocate scratch memory in that dtype, add up in float32 or wider, subtract the largest number "
     "before exp. Raise for a dtype that the kernel is not made for. If the dtype is meant to change the "
-    "values, "
-    'write checks=["-relations.precision"]; if the difference is one of rounding, tolerances=.'
+    'values, write checks=["-relations.precision"]; if the difference is only rounding, tolerances=.'
 )
 FINDINGS = {
     "precision-mismatch": Explanation(
         meaning=(
-            "For the same numbers in a wider dtype the op gives other values, beyond what inputs rounded "
-            "to the narrower dtype explain."
+            "The op gives other values for the same numbers in a wider dtype, beyond what rounding the "
+            "inputs to the narrower dtype explains."
         ),
         why=(
-            "A dtype decides how exact a result is, not what it is. One of the two is wrong: a kernel "
-            "that reads memory as another dtype, a sum that overflows or stands still, a scratch tensor "
-            "of a fixed dtype."
+            "A dtype should only decide how exact a result is. One of the two results is wrong: a kernel "
+            "that reads memory as another dtype, a sum that overflows or stands still, a scratch tensor of "
+            "a fixed dtype."
         ),
         fix=_FIX,
         before=_BEFORE,
@@ -42,11 +41,11 @@ FINDINGS = {
     ),
     "precision-gradient-mismatch": Explanation(
         meaning=(
-            "For the same numbers in a wider dtype the backward gives other gradients, beyond what inputs "
-            "rounded to the narrower dtype explain; the results agree."
+            "The backward gives other gradients for the same numbers in a wider dtype, beyond what "
+            "rounding the inputs to the narrower dtype explains. The results agree."
         ),
         why=(
-            "Finite differences need float64, so gradcheck says nothing of the dtype that is trained in. "
+            "Finite differences need float64, so gradcheck does not cover the dtype used in training. "
             "There, training follows a wrong direction."
         ),
         fix=_FIX,
@@ -72,20 +71,19 @@ def backward(ctx, grad):
 
 FINDINGS["catastrophic-cancellation"] = Explanation(
     meaning=(
-        "For numbers that are large and near to each other, from 1000 to 1001, float32 gives something "
-        "else than float64: more than a tenth of the largest result, and more than inputs do that are "
-        "moved by roundings."
+        "For numbers that are large and near to each other, from 1000 to 1001, float32 and float64 results "
+        "differ by more than a tenth of the largest one. Inputs moved by roundings change them less."
     ),
     why=(
-        "Two large numbers are subtracted whose leading digits are equal, and what is left are their "
-        "roundings: a variance as the mean of squares less the square of the mean, a distance from a "
-        "product of matrices, a difference of long sums. Data with an offset give noise, and nobody is "
-        "told. It is a note, because for numbers around 0 such a formula is right."
+        "The op subtracts two large numbers with equal leading digits, and only their rounding errors are "
+        "left: a variance as the mean of squares less the square of the mean, a distance from a product of "
+        "matrices, a difference of long sums. Data with an offset give noise, without an error. It is a "
+        "note, because such a formula is right for numbers around 0."
     ),
     fix=(
-        "Subtract first, then square: the mean in a pass of its own, or Welford's method; of windows, "
-        "subtract a number that all of them share before summing up. Or sum up in float64. If no numbers "
-        "of this kind occur, give the sample a range with tensor(low=, high=)."
+        "Subtract first, then square: the mean in a pass of its own, or Welford's method. For windows, "
+        "subtract a number that all of them share before you sum. Or sum in float64. If no such numbers "
+        "occur, give the sample a range with tensor(low=, high=)."
     ),
     before="""
 variance = (x * x).mean(-1) - x.mean(-1) ** 2
@@ -99,13 +97,13 @@ variance = (x - x.mean(-1, keepdim=True)).square().mean(-1)
 
 _NARROWED = Explanation(
     meaning=(
-        "In float64 the op gives numbers of float32: those of the inputs have more digits, and each of the "
-        "results has no more than float32 holds. Or a number that it computes with is made in torch's "
-        "default dtype, so that results are as exact as that."
+        "In float64 the op gives float32 numbers: the inputs have more digits, and the results no more "
+        "than float32 holds. Or the op computes with a number made in torch's default dtype, so that "
+        "results are only as exact as that dtype."
     ),
     why=(
-        "Somewhere the numbers pass through float32. Whoever asks for float64 gets seven digits in place "
-        "of sixteen, without a word, and finite differences of such an op are noise."
+        "Somewhere the numbers pass through float32. Callers who choose float64 get seven digits instead "
+        "of sixteen, without a warning, and finite differences of such an op are noise."
     ),
     fix=(
         "Compute in the dtype of the inputs: look for .float(), torch.float32 and numpy.float32, for "

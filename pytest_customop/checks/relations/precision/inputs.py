@@ -12,14 +12,14 @@ from ....cases.case import Case
 from ....cases.tensors import in_double, is_differentiable, is_plain, largest_magnitude
 from ....findings import skip
 
-# What a dtype is compared with. Of float64 nothing is wider; float8 is rather a format than a precision.
+# The wider dtype for each. There is none for float64; float8 is a format rather than a precision.
 WIDER = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
     torch.float32: torch.float64,
     torch.complex64: torch.complex128,
 }
-# What a case with a long dim is compared in: short sums stand still in no dtype.
+# The dtype in which cases with a long dim are compared: short sums stand still in no dtype.
 HALF = torch.bfloat16
 
 
@@ -52,7 +52,7 @@ class Move(NamedTuple):
 def roundings(dtypes: Dtypes, count: int) -> list[Move]:
     """Moves by 2 to 16 roundings of the narrower dtype, in half precision to 8.
 
-    They are those of each number, and of the largest one.
+    They are relative to each number, or to the largest one.
     """
     largest = 8 if dtypes.narrow.itemsize == 2 else 16
     sizes = [(size, absolute) for size in (largest, 4, 2) for absolute in (False, True)]
@@ -60,7 +60,7 @@ def roundings(dtypes: Dtypes, count: int) -> list[Move]:
 
 
 def dtypes_of(case: Case) -> Dtypes:
-    """The one dtype of the floating-point inputs, and a wider one; of long ones, half precision and it.
+    """The one dtype of the floating-point inputs and a wider one; for a long dim, half precision and it.
 
     Raises:
         CheckSkipped: if there is none.
@@ -85,17 +85,17 @@ def dtypes_of(case: Case) -> Dtypes:
 def _half_of(case: Case, dtype: torch.dtype) -> Dtypes:
     listed = case.placement.listed_dtypes
     if dtype not in (torch.float32, torch.float64) or (listed is not None and HALF not in listed):
-        reason = f"a long dim in {dtype}: nothing asks for half precision"
+        reason = f"a long dim in {dtype}: nothing requires half precision"
         raise skip("nothing-to-check", reason, unjudged=False)
     return Dtypes(HALF, dtype)
 
 
 class Point:
-    """Numbers that the narrower dtype has, as inputs in either dtype.
+    """Numbers that the narrower dtype holds, as inputs in either dtype.
 
     Args:
         case: the case.
-        dtypes: of the two.
+        dtypes: the two dtypes.
         away: the seed by which the numbers differ from those of the case; None: they do not.
         largest: the largest magnitude, to which all numbers are scaled up; None: they stay.
 
@@ -136,7 +136,7 @@ class Point:
 
 
 def _factor_to(case: Case, largest: float) -> float:
-    """What all numbers are multiplied with; 1 where they are as large already."""
+    """The factor for all numbers; 1 if they are that large already."""
     tensors = [tensor for _, tensor in case.inputs().tensors() if is_differentiable(tensor.dtype)]
     size = max((largest_magnitude(in_double(tensor)) for tensor in tensors), default=0.0)
     return max(1.0, largest / size) if size else 1.0
@@ -154,7 +154,7 @@ def _moved(wide: Tensor, move: Move, stream: torch.Generator) -> Tensor:
 
 
 def _inwards(wide: Tensor, stream: torch.Generator) -> Tensor:
-    """Numbers moved towards their mean, and by up to a hundredth: none is at an end of the range."""
+    """Numbers moved towards their mean and changed by up to 1 %, so that none is at an end of the range."""
     if not wide.numel():
         return wide
     share = 0.05 + 0.25 * _drawn(wide, stream)

@@ -1,4 +1,4 @@
-"""How far results may be from those in a wider dtype: as far as rounded inputs move these, and some."""
+"""How far results may be from those in a wider dtype: several times what rounded inputs change."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from ....cases.tensors import in_double, is_differentiable, is_plain, largest_ma
 from ...values.memory.calls import GRADIENT, Leaves
 from .inputs import Dtypes
 
-# Roundings inside of the op may be more, and larger, than those of its inputs. Moved inputs of half
-# precision are far apart already.
+# The op may round more often, and more coarsely, than its inputs are rounded. In half precision, moved
+# inputs are far apart already.
 _TIMES, _TIMES_HALF = 16, 4
-_STEPS = 4  # so many of the largest jumps that moved inputs bring about is no difference
+_STEPS = 4  # up to so many times the largest jump from moved inputs is no difference
 _LARGEST_SHARE = 0.125
 # The allowed difference as a share of the largest result; kernels may use TF32, or approximate.
 _SHARES = {torch.float16: 0.02, torch.bfloat16: 0.1}
 _SHARE = 2e-3
 
 
-_ROUNDINGS = 4  # of a large whole number
-_LOST = 0.1  # a result has lost what is larger than this, and moved inputs change by less of it
+_ROUNDINGS = 4  # of a large integer
+_LOST = 0.1  # lost results are larger than this, and moved inputs change them by a smaller share
 _TINY = 1e-30
-_BETWEEN = 0.01  # the share of whole numbers that may be off by one
+_BETWEEN = 0.01  # the share of integers that may be off by one
 
 
 class Difference(NamedTuple):
-    """A result that the wider dtype does not explain.
+    """A result that differs from that in the wider dtype.
 
     Args:
         name: of the result.
@@ -41,7 +41,7 @@ class Difference(NamedTuple):
         allowed: by how much this element may differ.
         is_lost: whether the element is NaN, infinite or 0 by overflow in the narrower dtype alone.
         in_sign_alone: whether all elements agree but for their signs, or phases.
-        share: of the largest result, that the element differs by.
+        share: by which share of the largest result the element differs.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Judge:
 
     Args:
         case: the case.
-        dtypes: of the two.
+        dtypes: the two dtypes.
         narrow, wide: the results.
         base: the results in one of the dtypes.
         moved: those in that dtype for inputs moved by roundings.
@@ -74,7 +74,7 @@ class Judge:
 
     def difference(self) -> Difference | None:
         """The first result that differs by more than is allowed; None without one."""
-        signs_are_free = False  # as those of eigenvectors, on which gradients depend
+        signs_are_free = False  # as for eigenvectors; gradients depend on them
         expected = dict(self.wide)
         for name, value in self.narrow:
             is_gradient = name.startswith(GRADIENT)
@@ -93,7 +93,7 @@ class Judge:
         if not all(map(is_plain, (value, expected))) or not value.numel():
             return None
         if value.shape != expected.shape or any(jump.shape != value.shape for jump in jumps):
-            return None  # it depends on the values, or on the dtype, how many there are
+            return None  # the size depends on the values, or on the dtype
         if is_differentiable(expected.dtype) != is_differentiable(value.dtype):
             return None
         if is_differentiable(expected.dtype):
@@ -149,9 +149,9 @@ class Judge:
         return difference._replace(in_sign_alone=signs, share=share)
 
     def _lost(self, name: str, actual: Tensor, expected: Tensor, spread: Tensor) -> Tensor | None:
-        """Where results are 0 in float16 and large in the wider dtype, if most of the large ones are.
+        """Where results are 0 in float16 and large in the wider dtype, if most of the large ones are 0.
 
-        Something has overflowed then, and has been divided by. Gradients may become 0 by rounding alone.
+        Then the op divided by something that overflowed. Gradients may become 0 by rounding alone.
         """
         if self.dtypes.narrow != torch.float16 or name.startswith(GRADIENT):
             return None
@@ -161,15 +161,15 @@ class Judge:
         return lost if int(lost.sum()) > 0.5 * int(large.sum()) else None
 
     def _largest(self, dtype: torch.dtype) -> float:
-        """The largest number that is judged: the dtypes of input and result hold some times as much."""
+        """The largest number that is judged: a quarter of what the dtypes of input and result hold."""
         return min(torch.finfo(item).max for item in (self.dtypes.narrow, dtype)) / 4
 
     def _floor(self, dtype: torch.dtype, largest: float) -> float:
-        """What is allowed for every element, whatever moved inputs bring about.
+        """The difference allowed for every element, whatever moved inputs change.
 
         Args:
             dtype: of the result.
-            largest: the largest magnitude that the result has in both.
+            largest: the largest magnitude that the result has in both dtypes.
         """
         tensors = [
             in_double(tensor) for _, tensor in self.case.inputs().tensors() if _is_float(tensor)
@@ -198,7 +198,7 @@ def _is_float(tensor: Tensor) -> bool:
 
 
 def _are_steps(wrong: Tensor, gap: Tensor, judged: Tensor, spread: Tensor, floor: float) -> bool:
-    """Whether the differences are jumps as moved inputs bring them about, at least as often."""
+    """Whether the differences are such jumps as moved inputs cause, and not more frequent."""
     jumps = judged & (spread > floor)
     if not bool(jumps.any()):
         return False
@@ -216,10 +216,10 @@ def _differ_in_sign_alone(
 def _compare_whole(
     name: str, value: Tensor, wide: Tensor, jumps: Sequence[Tensor], eps: float
 ) -> Difference | None:
-    """Compare whole numbers and booleans, where moved inputs leave them as they are.
+    """Compare integers and booleans where moved inputs do not change them.
 
-    A few may be next to each other: those of numbers that lie between them. Numbers larger than those that
-    a dtype of this `eps` holds one by one may be rounded as in that dtype.
+    A few may be off by one, if a number between the two was rounded. Integers too large for a dtype of
+    this `eps` to hold each of them may be rounded as in that dtype.
     """
     unstable = torch.zeros_like(wide, dtype=torch.bool)
     for jump in jumps:

@@ -1,8 +1,8 @@
 """Arguments in float64 whose digits beyond float32 do not reach the results.
 
-A result may have digits of its own, as that of a product with another number, and miss those of a number
-that was cast on the way. Then it is the same for numbers that float32 rounds to one, and another one for
-those that are some numbers of float32 apart.
+A result may have more digits than float32, for instance from a product with another number, and still miss
+those of a number that was cast on the way. Then it is the same for numbers that float32 rounds to one, and
+differs for numbers that are several steps of float32 apart.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ....cases.arguments import Arguments
 from ....cases.tensors import readable
 from ...values.memory.calls import Leaves, comparable
 
-FAR, NEAR = 16.0, 0.45  # numbers of float32 apart, and what is rounded to the same one
-FEW = 4  # numbers of results that tell nothing
-_SHARE = 0.2  # of those that change; others may happen to be rounded there themselves
-# Choices of every fourth number of an argument, or so: of the numbers that a result comes from, mostly one.
+FAR, NEAR = 16.0, 0.45  # in steps of float32: clearly apart, and rounded to the same number
+FEW = 4  # fewer numbers of a result prove nothing
+_SHARE = 0.2  # of those that change; a few may be rounded to the same by chance
+# Random choices of about a fourth of an argument's numbers: mostly one of those that a result comes from.
 DRAWS, PART = 4, 0.25
 
 
 class Lost(NamedTuple):
-    """A result that does not have the digits of an argument."""
+    """A result that lacks the digits of an argument."""
 
     result: str
     argument: str
@@ -34,11 +34,11 @@ class Lost(NamedTuple):
 def lost_digits(
     arguments: Callable[[], Arguments], results: Callable[[Arguments], Leaves]
 ) -> Lost | None:
-    """The first result that misses the digits of numbers of an argument; None without one.
+    """The first result that lacks the digits of an argument; None without one.
 
     Args:
-        arguments: gives them anew.
-        results: the results and gradients of a call; empty if it raises.
+        arguments: makes new arguments.
+        results: gives the results and gradients of a call; empty if it raises.
     """
     for argument, tensor in arguments().tensors():
         if tensor.dtype != torch.float64 or not tensor.numel():
@@ -62,7 +62,7 @@ def lost_digits(
 
 
 def _moved(arguments: Arguments, name: str, way: float, draw: int) -> Arguments:
-    """The arguments with one in numbers of float32, about every fourth moved by so many of these."""
+    """The arguments with one rounded to float32, about a fourth of it moved by so many float32 steps."""
 
     def moved(path: str, tensor: Tensor) -> Tensor:
         if path != name:
@@ -77,7 +77,7 @@ def _moved(arguments: Arguments, name: str, way: float, draw: int) -> Arguments:
 
 
 def _changed_and_lost(start: Any, near: Any, nearly: Any, end: Any) -> tuple[int, int]:
-    """How many numbers of a result change in the end, and how many of them not by a little."""
+    """How many numbers of a result change by the far move, and how many of these by no near one."""
     values = (start, near, nearly, end)
     if not all(isinstance(value, Tensor) and comparable(value) for value in values):
         return 0, 0

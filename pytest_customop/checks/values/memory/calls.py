@@ -138,8 +138,8 @@ def first_difference(
 def rounding_explains(case: Case, actual: Leaves, expected: Leaves) -> bool:
     """Whether another order of additions explains how the results of two equal calls differ.
 
-    What it explains is smaller by nine digits in double precision. So if the op computes in it, several
-    calls in double precision must not differ by more than it explains there.
+    In double precision such a difference is smaller by nine digits. So if the op supports double precision,
+    several calls in it must not differ by more than that.
     """
     inputs = [tensor for _, tensor in case.inputs().tensors()]
     return explained_by_order(actual, expected, inputs) and not _differs_in_double(case)

@@ -1,4 +1,4 @@
-"""Tensors in memory that ends, or begins, at a page that may not be touched. Linux and macOS."""
+"""Tensors that end, or begin, at a guard page, which may not be touched. Linux and macOS."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ class Fence:
 class FencedMemory:
     """Memory for one tensor, with a page beside it.
 
-    The tensor's elements reach up to the page exactly; where the page is behind them, their address is a
-    multiple of the size of an element, and of no more. The memory is never freed: it is for a process that
-    ends.
+    The tensor's elements reach exactly up to the page. If the page is behind them, their address is aligned
+    to the size of an element, and to no more. The memory is never freed: it is for a process that ends.
 
     Args:
         tensor: a dense one with elements, on the CPU; its values are copied.
-        fence: where the page is to lie.
+        fence: where the page lies, and what it forbids.
     """
 
     def __init__(self, tensor: torch.Tensor, fence: Fence) -> None:
@@ -63,10 +62,10 @@ class FencedMemory:
         self.tensor.requires_grad_(tensor.requires_grad)
 
     def forbid(self) -> None:
-        """Forbid to touch the page from now on.
+        """Forbid access to the page from now on, or only writes.
 
         Raises:
-            OSError: if the system refuses.
+            OSError: if the system call fails.
         """
         library = ctypes.CDLL(None, use_errno=True)
         address = ctypes.c_void_p(self._page)

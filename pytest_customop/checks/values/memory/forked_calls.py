@@ -1,4 +1,4 @@
-"""Calls of an op in a copy of this process, in which a crash ends the copy alone."""
+"""Calls of an op in a copy of this process, so that a crash ends only the copy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def run_calls_in_copy(
 ) -> Forked | None:
     """As `core.forked.run_in_copy`, for work that calls the op of a case and, if it has one, its backward.
 
-    None too on another device than the CPU, whose threads and memory a copy does not have, and where no
-    backward runs in a copy, and the case has gradients.
+    Also None on a device other than the CPU, whose threads and memory a copy does not have, and for a case
+    with gradients if no backward runs in a copy.
     """
     if torch.device(case.placement.device).type != "cpu":
         return None
@@ -32,8 +32,8 @@ def run_calls_in_copy(
 def _autograd_works() -> bool:
     """Whether this process can run a backward.
 
-    A copy of a process that has used autograd on another device, a fake one included, cannot, if the
-    functions for a fork have run.
+    A copy of a process that has used autograd on another device, a fake one included, cannot if the fork
+    handlers have run.
     """
     x = torch.ones(1, requires_grad=True)
     try:

@@ -1,4 +1,4 @@
-"""Call an op with other arguments, which may lead outside of memory, in a copy of the process."""
+"""Call an op with other arguments, which may lead it outside its memory, in a copy of the process."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MEMORY = 4 * 2**30
 
 
 def answer_safely(case: Case, ask: Callable[[Case], Answer]) -> Answer:
-    """What a function answers that calls the op of a case: in a copy where a call could end this process.
+    """The answer of a function that calls the op of a case; in a copy if a call could end this process.
 
     Args:
-        ask: as in `answer_of_copy`; in this process it gets the case as it is.
+        ask: the function, as in `answer_of_copy`; in this process it gets the case unchanged.
 
     Raises:
         CheckSkipped: as `answer_of_copy` does.
@@ -35,14 +35,14 @@ def answer_safely(case: Case, ask: Callable[[Case], Answer]) -> Answer:
 def answer_if_taken(
     case: Case, ask: Callable[[Case], tuple[bool, Answer]], otherwise: str
 ) -> Answer:
-    """What a function answers, as in `answer_safely`, if the op takes the arguments that it tries.
+    """The answer of a function, as in `answer_safely`, if the op accepts the arguments that it tries.
 
     Args:
-        ask: returns whether the op takes them, and what it answers.
-        otherwise: why there is nothing to check where it does not.
+        ask: the function; returns whether the op accepts them, and its answer.
+        otherwise: why there is nothing to check if the op rejects them.
 
     Raises:
-        CheckSkipped: where it does not, and as `answer_safely` does.
+        CheckSkipped: if the op rejects them, and as in `answer_safely`.
     """
     is_taken, answer = answer_safely(case, ask)
     if not is_taken:
@@ -51,11 +51,11 @@ def answer_if_taken(
 
 
 def answer_of_copy(case: Case, ask: Callable[[Case], Answer], *, memory: int = _MEMORY) -> Answer:
-    """What a function answers that calls the op of a case, in a copy that has little memory and time.
+    """The answer of a function that calls the op of a case, in a copy that has little memory and time.
 
     Args:
-        ask: gets the case without gradients; what it returns can be pickled.
-        memory: bytes more than now, for all calls.
+        ask: the function; gets the case without gradients, and returns something picklable.
+        memory: how many bytes all calls may take in addition.
 
     Raises:
         CheckSkipped: if there is no copy, or if it ends before the function does.

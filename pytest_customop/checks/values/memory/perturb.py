@@ -23,8 +23,7 @@ class Change:
     Args:
         description: for a message: `negated`.
         code: an expression of `t`, the tensor, that gives a tensor of the same shape.
-        whole: whether tensors of whole numbers and booleans change, in place of floating-point and
-            complex ones.
+        whole: whether integer and boolean tensors change, instead of floating-point and complex ones.
     """
 
     description: str
@@ -69,7 +68,7 @@ OTHERS: Sequence[Change] = (
     Change("rolled by one", ROLLED),
 )
 ONE_NUMBER = Change(
-    "every whole number the first of its tensor",
+    "every integer set to the first of its tensor",
     "t.flatten()[0].clone().expand(t.shape)",
     whole=True,
 )
@@ -79,7 +78,7 @@ EXTREMES: Sequence[Change] = (
     Change("negated", "-t"),
     Change("multiplied by 100", "t * 100"),
 )
-# By some roundings, each number in a way of its own.
+# Changes by some roundings, by another amount for each number.
 ROUNDINGS: Sequence[Change] = tuple(
     Change(
         f"moved by up to {size} roundings",
@@ -89,7 +88,7 @@ ROUNDINGS: Sequence[Change] = tuple(
     for seed, size in enumerate((4, 16, 4, 16, 4, 16))
 )
 
-# Dtypes that torch does not compute in, and wider ones.
+# Dtypes that torch does not compute in, and wider ones to use instead.
 _WIDE = {
     torch.float8_e4m3fn: torch.float32,
     torch.float8_e4m3fnuz: torch.float32,
@@ -125,7 +124,7 @@ def _filled(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
 
 
 def write(tensor: torch.Tensor, values: torch.Tensor) -> None:
-    """Write values in place; of a dim of stride 0, the first slice."""
+    """Write values in place; for a dim of stride 0, only the first slice."""
     for dim, stride in enumerate(tensor.stride()):
         if stride == 0:
             tensor, values = tensor.narrow(dim, 0, 1), values.narrow(dim, 0, 1)

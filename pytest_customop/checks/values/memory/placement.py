@@ -33,13 +33,13 @@ from ....declare.layouts import (
     strides_in_order,
 )
 
-_ALONE = 6  # at most so many tensors are also laid out one at a time
+_ALONE = 6  # tensors are also laid out one at a time if there are at most so many
 REVERSED = MemoryLayout(
     "reversed",
     "with its dims in memory in reverse order",
     lambda shape, padding: (
         strides_in_order(shape, [*range(len(shape))][::-1])
-        if len(shape) > 2  # the order of two is that of `transposed`
+        if len(shape) > 2  # for two dims it is that of `transposed`
         else dense_strides(shape)
     ),
 )
@@ -110,8 +110,8 @@ class Rearrangement:
     Args:
         description: `x transposed in memory`.
         arguments: the arguments.
-        script: gives the script lines that lay out `args` and `kwargs` in the same way, from a function
-            that turns the path of an argument into an expression.
+        script: (function from the path of an argument to an expression) -> the script lines that lay out
+            `args` and `kwargs` in the same way.
         other_values: whether the layout repeats elements, so that the values are not the sample's.
     """
 

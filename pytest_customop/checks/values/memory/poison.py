@@ -1,7 +1,7 @@
-"""Fill fresh memory with known contents, so that what a kernel leaves unwritten shows.
+"""Fill fresh memory with known contents, so that elements which a kernel leaves unwritten show.
 
-Under deterministic algorithms torch fills the tensors of `torch.empty`. numpy and C allocate blocks that
-were freed shortly before, so blocks of the expected sizes are allocated, filled and freed.
+Under deterministic algorithms torch fills the tensors of `torch.empty`. numpy and C reuse blocks that were
+freed shortly before, so blocks of the expected sizes are allocated, filled and freed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fresh_memory_filled(
     torch's deterministic algorithms are on inside; an op without one only warns.
 
     Args:
-        sizes: of the blocks, in bytes.
+        sizes: the sizes of the blocks, in bytes.
         pattern: the byte that freed blocks hold.
         nan: whether torch fills its empty tensors with NaN, or the largest integer.
         device: the device whose memory is filled, in addition to that of the host.

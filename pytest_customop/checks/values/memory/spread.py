@@ -1,4 +1,4 @@
-"""Tensors whose rows lie billions of elements apart, in memory of which only the rows are there. Linux."""
+"""Tensors whose rows lie billions of elements apart; only the rows take up memory. Linux."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ import torch
 
 AVAILABLE = sys.platform == "linux" and sys.maxsize > 2**32
 
-ROWS = (
-    256  # at most so many of one tensor: each is a mapping of its own, of which Linux allows 65530
-)
-_MOST = 2**45  # bytes of addresses for one tensor, of the 2**47 that a process has
+ROWS = 256  # at most so many per tensor: each takes a mapping, and Linux allows 65530 of them
+_MOST = 2**45  # bytes of address space for one tensor; a process has 2**47
 _PAGE = mmap.PAGESIZE
-_UNIT = 4096  # of strides, in elements: rows begin at a page, as aligned as allocated memory
+_UNIT = 4096  # unit of strides, in elements: rows begin at a page, as aligned as allocated memory
 _LINE = 64  # bytes that rows next to each other are aligned to
 _NOTHING, _READ_WRITE = 0, 3  # PROT_NONE, PROT_READ | PROT_WRITE
 _NORESERVE = 0x4000  # MAP_NORESERVE
@@ -29,7 +27,7 @@ _HEADROOM = 2**31  # bytes that a call may allocate
 
 @dataclass(frozen=True)
 class Rows:
-    """How the rows of a tensor lie: those are its slices along one dim.
+    """How the rows of a tensor lie. Rows are its slices along one dim.
 
     Args:
         dim: the dim.
@@ -50,9 +48,9 @@ class Rows:
 
 
 def just_below(tensor: torch.Tensor, dim: int) -> Rows | None:
-    """Rows of which the last begin behind 2**31 elements, with a stride that fits into 32 bits.
+    """Rows whose stride fits into 32 bits, and the last of which begin behind 2**31 elements.
 
-    None where there are too few rows for that, or too many.
+    None if there are too few rows for that, or too many, or if they are too large.
     """
     rows, size = tensor.shape[dim], _row(tensor, dim)
     if not 3 <= rows <= ROWS:
@@ -62,7 +60,7 @@ def just_below(tensor: torch.Tensor, dim: int) -> Rows | None:
 
 
 def beyond(tensor: torch.Tensor, dim: int) -> Rows | None:
-    """Rows with a stride of 2**32 elements, of which 32 bits hold a 0. None where there are too many."""
+    """Rows with a stride of 2**32 elements, which is 0 in 32 bits. None if the tensor cannot have them."""
     rows = tensor.shape[dim]
     fits = 2 <= rows <= ROWS and rows * 2**32 * tensor.itemsize <= _MOST
     return Rows(dim, 2**32) if fits and _row(tensor, dim) < 2**31 else None
@@ -79,15 +77,15 @@ def _row(tensor: torch.Tensor, dim: int) -> int:
 
 
 def spread(tensor: torch.Tensor, rows: Rows, span: Rows) -> torch.Tensor:
-    """The values of a tensor in rows, in a storage of its own. It is never freed: for a process that ends.
+    """A copy of a tensor with such rows. Its memory is never freed: it is for a process that ends.
 
-    Around the rows, and 2**31 elements before and 2**32 behind the first one, is memory that ends the
-    process when it is touched, except for a page at either end of a row, which holds zeros.
+    Between the rows, and from 2**31 elements before the first one to 2**32 behind it, an access to memory
+    ends the process. The exception is a page at either end of a row, which holds zeros.
 
     Args:
         tensor: a dense one with elements, on the CPU.
         rows: where they lie.
-        span: rows, maybe others, that decide how large the storage is.
+        span: rows, possibly others, that determine the size of the storage.
 
     Raises:
         OSError: if the system has no such memory.
@@ -114,7 +112,7 @@ def spread(tensor: torch.Tensor, rows: Rows, span: Rows) -> torch.Tensor:
 
 
 def reaches_far(tensor: torch.Tensor) -> bool:
-    """Whether 32 bits do not hold the offset of each element of a tensor."""
+    """Whether a tensor has an element whose offset does not fit into 32 bits."""
     if tensor.layout != torch.strided or not tensor.numel():
         return False
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
@@ -122,13 +120,13 @@ def reaches_far(tensor: torch.Tensor) -> bool:
 
 
 def _extent(shape: Sequence[int], rows: Rows) -> int:
-    """The elements from the first to the last one, both among them."""
+    """The number of elements from the first to the last one, both included."""
     strides = rows.strides(shape)
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
 
 
 def _touched(first: int, shape: Sequence[int], rows: Rows, width: int) -> Iterator[tuple[int, int]]:
-    """The (first, last) addresses of pages that hold rows, and of a page at either end of them."""
+    """The (start, end) addresses of the pages that hold rows, with one more page at either end."""
     size = _extent(shape, Rows(rows.dim, 0)) * width
     step = rows.stride * width
     count = shape[rows.dim]
@@ -141,9 +139,9 @@ def _touched(first: int, shape: Sequence[int], rows: Rows, width: int) -> Iterat
 
 @contextlib.contextmanager
 def little_more_memory() -> Iterator[None]:
-    """Let this process allocate some GB at most; any number where the system does not say.
+    """Let this process allocate some GB more at most; without a limit if the system reports no size.
 
-    A call that allocates as much as the rows reach over then raises, and takes no memory of the machine.
+    A call that allocates as much memory as the rows span then raises, and does not exhaust the machine.
     """
     import resource
 

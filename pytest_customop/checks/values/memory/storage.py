@@ -52,11 +52,11 @@ def _interleaved(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Write:
-    """Bytes that a call changed against the schema.
+    """Bytes that a call changed although the schema does not allow it.
 
     Args:
         argument: the path of the argument.
-        what: `element [1, 2]`, or the place outside of the elements.
+        what: `element [1, 2]`, or the place outside the elements.
         outside: whether no byte belongs to an element of an argument.
     """
 

@@ -19,12 +19,12 @@ _SECONDS = 60.0  # for a fork whose calls take no time
 
 
 def check_threads(case: Case) -> None:
-    """Call the op in several threads, each with inputs of its own, and compare with calls alone."""
+    """Call the op in several threads, each with its own inputs, and compare with calls alone."""
     Caller(case)  # skips where tensors have no values
     skip_if_no_results(case)
     skip_if_random(case)
     if case.variant is not None and not crash_risk(case.op, case.placement.device):
-        reason = "a Python kernel is interrupted at each line on the sample itself"
+        reason = "a Python kernel is checked on the sample itself, interrupted at each line"
         raise skip("nothing-to-check", reason, unjudged=False)
     if any(isinstance(value, torch.Generator) for _, value in case.inputs().named()):
         raise skip("nondeterministic", "the op draws from a generator", unjudged=False)
@@ -62,7 +62,7 @@ def _judge(case: Case, messages: list[Any]) -> None:
 
 
 def _judge_end(case: Case, forked: Forked) -> None:
-    """Fail if calls at once ended the process, or did not end."""
+    """Fail if simultaneous calls ended the process, or did not return."""
     if forked.hung:
         text = "called in several threads at once it does not return, and no thread of Python runs"
         raise _finding(case, DEADLOCK, text, forked.crash)
@@ -161,7 +161,7 @@ def test():
 
 
 wanted = {factor: call(factor) for factor in FACTORS}
-child = os.fork()  # calls at once may end the process, or block it
+child = os.fork()  # simultaneous calls may end or block the process
 if child == 0:
     try:
         torch.set_num_threads(1)
@@ -186,19 +186,19 @@ assert status == 0, "calls in several threads are not what they are alone"
 FINDINGS = {
     UNSAFE: Explanation(
         meaning=(
-            "Called in several threads, each with inputs of its own, the op gives other values than "
-            "alone, raises, or ends the process."
+            "Called in several threads, each with its own inputs, the op gives other values than alone, "
+            "raises, or ends the process."
         ),
         why=(
             "Servers call a model from several threads, and so do torch.nn.DataParallel and the "
-            "autograd engine where there are several devices. torch.ops releases the lock of the "
-            "interpreter, and so does every function of torch that a Python kernel calls: another "
-            "call runs in between, and writes to the same buffer. Wrong values appear under load only."
+            "autograd engine with several devices. torch.ops releases the GIL, and so does every torch "
+            "function that a Python kernel calls: another call runs in between and writes to the same "
+            "buffer. Wrong values appear only under load."
         ),
         fix=(
-            "Allocate the workspace in the call, or keep one a thread (threading.local, thread_local "
-            "in C++), and fill it in every thread. Where calls have to share it, hold a lock from the "
-            "first write to the last read."
+            "Allocate the workspace in the call, or keep one per thread (threading.local, thread_local "
+            "in C++), and fill it in every thread. If calls have to share it, hold a lock from the first "
+            "write to the last read."
         ),
         before="""
 _workspace = torch.empty(4096)
@@ -221,9 +221,9 @@ def kernel(x):
         meaning="Called in several threads at once, the op does not return.",
         why="A server or a training loop stops without an error, and only under load.",
         fix=(
-            "Take locks in one order everywhere, do not call into torch or Python while holding one "
-            "(a native kernel that waits for the lock of the interpreter blocks every thread that waits "
-            "for its own lock), and use threading.RLock where a call may come back to itself."
+            "Take locks in the same order everywhere. Do not call into torch or Python while holding one: "
+            "a native kernel that waits for the GIL blocks every thread that waits for the kernel's "
+            "lock. Use threading.RLock where a call may reenter itself."
         ),
         before="""
 def kernel(x):
@@ -255,20 +255,19 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "Buffers that calls share: a call in one thread overwrites what a call in another one is "
-        "computing with. Each thread has inputs of its own, and gets, forward and backward, what it "
-        "gets alone. Python code is interrupted on purpose: a thread is stopped at each line of the "
-        "author's code, and after each function that returns there, while another thread makes a whole "
-        "call. Then four threads call at once; native kernels run in parallel then, because `torch.ops` "
-        "releases the lock of the interpreter. An op that raises, ends the process or does not return "
-        "only then, and one that works, or gives the right values, only in the main thread. Most of it "
-        "runs in a fork of the process."
+        "Buffers that calls share: a call in one thread overwrites data that a call in another thread is "
+        "computing with. Each thread has its own inputs, and must get, forward and backward, what it gets "
+        "alone. Python code is interrupted on purpose: a thread is stopped at each line of the author's "
+        "code, and after each function that returns there, while another thread makes a whole call. Then "
+        "four threads call at once; native kernels run in parallel then, because `torch.ops` releases the "
+        "GIL. Also an op that raises, ends the process or does not return only then, and one that works, "
+        "or gives the right values, only in the main thread. Most of it runs in a fork of the process."
     ),
     cannot_see=(
-        "Ops whose values differ from call to call alone, and differences within rounding. What the first "
-        "call of a process does, such as filling a cache. Counters. In native code, a race that takes "
-        "less than a microsecond is met by chance; the larger the sample, the better the chance. Integer "
-        "inputs of a native kernel are the same in all threads."
+        "Ops whose values differ from call to call even alone, and differences within rounding. The first "
+        "call of a process, which may fill a cache. Counters. In native code, a race shorter than a "
+        "microsecond is found only by chance; a larger sample improves the chance. Integer inputs of a "
+        "native kernel are the same in all threads."
     ),
     cost="many calls",
 )

@@ -23,10 +23,10 @@ FACTORS = (1.0, -0.5, 0.5, 0.25)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call gave.
+    """The outcome of a call.
 
     Args:
-        results: (name, value) of what it returned and wrote to, and of the gradients.
+        results: (name, value) of each output, each written argument and each gradient.
         error: what it raised instead.
     """
 
@@ -39,7 +39,7 @@ class ThreadCall:
 
     Args:
         case: gives the arguments.
-        number: of the thread. Thread 0 has the values of the case, and each other one has others.
+        number: the thread's number. Thread 0 has the case's values, and each other thread has others.
     """
 
     def __init__(self, case: Case, number: int) -> None:
@@ -81,7 +81,7 @@ class ThreadCall:
 def _varied(case: Case, number: int) -> Arguments:
     """The arguments of a case with other values: scaled or, where all are integers, rolled.
 
-    Integers are left as they are for native kernels, which may take them for positions in memory.
+    Integers are left as they are for native kernels, which may use them as positions in memory.
     """
     arguments = case.inputs()
     if number == 0:
@@ -114,12 +114,12 @@ def wrong(outcome: Outcome, expected: Leaves, case: Case) -> str | None:
 
 
 def owner(outcome: Outcome, expected: dict[int, Leaves], number: int) -> int | None:
-    """The thread whose expected values are found where those of a thread are wrong; None if unclear.
+    """The thread whose expected values stand where this thread's are wrong; None if there is none.
 
     Args:
-        outcome: of the thread.
+        outcome: this thread's.
         expected: the results of each thread's call alone.
-        number: of the thread.
+        number: this thread's.
     """
     own_values = expected[number]
     for thread, values in expected.items():
@@ -131,7 +131,7 @@ def owner(outcome: Outcome, expected: dict[int, Leaves], number: int) -> int | N
 
 
 def _taken(got: Any, expected: Any, foreign: Any) -> bool:
-    """Whether each element that is not the wanted one is the other thread's."""
+    """Whether each element that is not the expected one is the other thread's."""
     tensors = [got, expected, foreign]
     if not all(isinstance(tensor, torch.Tensor) and comparable(tensor) for tensor in tensors):
         return got in (expected, foreign)

@@ -1,7 +1,7 @@
 """Interrupt a thread at a chosen place of an op's Python code, and let another thread run there.
 
-The interpreter may switch to another thread at each of these places. To wait until it does by itself
-takes many calls; to switch on purpose takes one.
+The interpreter may switch to another thread at each of these places. Waiting until it does so by itself
+takes many calls; switching on purpose takes one.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Place:
     """A place in the code of an op's author where another thread may run.
 
     Args:
-        file, line: of the code.
-        after: the function of torch, or another one without Python code, that returned there; empty
+        file, line: where the code is.
+        after: the function of torch, or another one not written in Python, that returned there; empty
             for the start of the line.
     """
 
@@ -43,7 +43,7 @@ class Interruption:
     Args:
         at: the number of the place, counted from 0; None for none.
         then: the function.
-        places: the places that the thread came by, in order.
+        places: the places that the thread passed, in order.
     """
 
     at: int | None = None
@@ -88,7 +88,7 @@ class Interruption:
 
 
 def choose(places: list[Place], most: int) -> list[int]:
-    """The numbers of at most so many places: each line first, spread over all of them."""
+    """The numbers of at most `most` places, where each is first passed, spread over all of them."""
     first: dict[Place, int] = {}
     for number, place in enumerate(places):
         first.setdefault(place, number)

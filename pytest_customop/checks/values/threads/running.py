@@ -1,4 +1,4 @@
-"""Run functions in threads, and tell where those are that do not end."""
+"""Run functions in threads, and report where they are if they do not end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ....core.tracebacks import is_of_author
 
 
 class Hung(Exception):
-    """Raised where threads do not end in time, with the author's frames that they are in."""
+    """Raised if threads do not end in time, with the frames of the author's code that they are in."""
 
     def __init__(self, stacks: str) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class Hung(Exception):
 
 
 def run(works: Sequence[Callable[[], None]], seconds: float) -> None:
-    """Run functions in a thread each, and wait for them.
+    """Run each function in its own thread, and wait for all.
 
     Raises:
         Hung: if they do not end in time.
@@ -50,7 +50,7 @@ def run(works: Sequence[Callable[[], None]], seconds: float) -> None:
 
 
 def _stacks(threads: list[threading.Thread]) -> Iterator[str]:
-    """The author's frames in which the threads are."""
+    """The frames of the author's code that the threads are in."""
     frames = sys._current_frames()
     for thread in threads:
         frame = frames.get(thread.ident or 0)

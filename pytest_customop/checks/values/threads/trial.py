@@ -17,21 +17,21 @@ from .calls import Outcome, ThreadCall, in_python, owner, wrong
 from .interrupt import Interruption, Place, choose
 from .running import Hung, run
 
-SECONDS = 10.0  # for calls that take no time; after that they hang
+SECONDS = 10.0  # for calls that take no time; after that they count as hung
 _ALONE_SECONDS = 3.0  # for the calls alone
 _LONGEST = 60.0  # for one call alone
 _SLOW = 0.05  # seconds: a call that takes longer is made less often
 _PLACES = 12  # at most so many interruptions
-_BLOCKED = 8  # after so many interruptions in which the other thread had to wait, the op has a lock
+_BLOCKED = 8  # an op has a lock if the other thread had to wait in so many interruptions
 _PATIENCE = 0.01  # seconds that an interrupted thread waits for the other one, at least
-_ROUNDS = 6  # in which all threads call a Python kernel at once
-# All threads call a native kernel again and again for so many seconds of the processor, since a loaded
-# machine seldom runs two of them at the same time, and for so many by the clock at most.
+_ROUNDS = 6  # rounds in which all threads call a Python kernel at once
+# All threads call a native kernel again and again for so many seconds of processor time, because a loaded
+# machine seldom runs two of them at the same time; and for at most so many seconds of wall-clock time.
 _NATIVE_SECONDS, _NATIVE_PATIENCE = 0.06, 1.0
-# Calls of a native kernel between two barriers: for so many seconds, and not more than so many calls.
+# Calls of a native kernel between two barriers: for so many seconds, but at most so many calls.
 _BATCH_SECONDS, _BATCH = 0.005, 32
 _NATIVE_ROUNDS = 2
-# The interpreter switches threads as often as it can, and a slow call at most so many times.
+# The interpreter switches threads as often as it can, but at most so many times in a slow call.
 _SWITCH_INTERVAL, _SWITCHES = 1e-6, 5000
 
 _OTHER_VALUES = "the op alone gives other values each time: see values.repeat"
@@ -56,7 +56,7 @@ class NotJudged:
     reason: str
 
 
-ALONE = "alone"  # sent before the first calls at once
+ALONE = "alone"  # sent before the first simultaneous calls
 
 
 class Stop(Exception):
@@ -67,15 +67,15 @@ class Stop(Exception):
         self.verdict = verdict
 
 
-# A fork has no other threads of torch, and sums are in one order.
+# A fork has no other threads of torch, and one thread adds up in a fixed order.
 @torch_threads(1)
 def try_threads(case: Case, seconds: float, send: Send) -> None:
     """Make the calls.
 
     Args:
         case: gives the arguments.
-        seconds: that a call takes.
-        send: gets `ALONE` when the calls alone were made, then a `Wrong` or a `NotJudged` if there is one.
+        seconds: how long a call takes.
+        send: gets `ALONE` after the calls alone, then a `Wrong` or a `NotJudged` if there is one.
     """
     interval = sys.getswitchinterval()
     try:
@@ -86,7 +86,7 @@ def try_threads(case: Case, seconds: float, send: Send) -> None:
         usable, expected = alone
         send(ALONE)
         trial = _Trial(case, usable, expected, seconds)
-        if case.variant is None:  # larger sizes come by the same lines
+        if case.variant is None:  # larger samples pass the same lines
             trial.interrupted()
         sys.setswitchinterval(max(_SWITCH_INTERVAL, seconds / _SWITCHES))
         trial.at_once()
@@ -105,7 +105,8 @@ def seconds_alone(case: Case) -> float:
     """How long a call takes in a thread that is not the main one.
 
     Raises:
-        Stop: with a finding if it raises there or gives other values, or without if it does not end.
+        Stop: with a finding if it raises or gives other values only there; with a reason to skip if it
+            raises in the main thread, too, or does not end.
     """
     outcomes: list[tuple[Outcome, float]] = []
 
@@ -136,7 +137,7 @@ def seconds_alone(case: Case) -> float:
 
 
 def _compare_with_main_thread(case: Case, outcome: Outcome) -> None:
-    """Compare what a call gave in a thread that is not the main one with what it gives there.
+    """Compare what a call gave in another thread with what it gives in the main thread.
 
     Raises:
         Stop: with a finding if it differs.
@@ -153,10 +154,10 @@ def _compare_with_main_thread(case: Case, outcome: Outcome) -> None:
 def _alone(
     calls: list[ThreadCall], seconds: float
 ) -> tuple[list[ThreadCall], dict[int, Leaves]] | None:
-    """The calls that work, and what each gives when nothing else runs, in a thread of its own.
+    """The calls that work, and what each gives when no other call runs.
 
-    The calls are made one after the other, twice. None if the first does not work here: a fork has no
-    threads but its own, and some ops need theirs.
+    The calls are made one after the other, twice, in one new thread. None if the first does not work, or if
+    they do not end: a fork lacks the threads that some ops have started.
     """
     outcomes: list[Outcome] = []
     kept: list[Leaves] = []
@@ -193,7 +194,7 @@ def _alone(
 
 
 class _Trial:
-    """The calls at once, compared with those alone."""
+    """The simultaneous calls, compared with the calls alone."""
 
     def __init__(
         self, case: Case, calls: list[ThreadCall], expected: dict[int, Leaves], seconds: float
@@ -222,7 +223,7 @@ class _Trial:
                 return
 
     def _interrupt(self, at: int) -> bool:
-        """One call with another one in it; returns whether that one had to wait for the first."""
+        """Make a call inside another one; returns whether the inner one had to wait for the outer one."""
         first, second = self._calls[0], self._calls[1]
         start, finished = threading.Event(), threading.Event()
         outcomes: dict[int, Outcome] = {}
@@ -323,12 +324,12 @@ class _Trial:
         if place is not None:
             where.append(f"The wrong values are those of the call that was {role} there.")
         if taken is not None:
-            where.append("Each wrong element is what the call of another thread has in its place.")
+            where.append("Each wrong element is what another thread's call has in its place.")
         raise Stop(Wrong(UNSAFE, message, "\n".join(where)))
 
 
 def _limit(calls: int, seconds: float) -> float:
-    """The time after which so many calls hang, in seconds."""
+    """The seconds after which so many calls count as hung."""
     return SECONDS + 20 * calls * seconds
 
 

@@ -1,13 +1,13 @@
 """`values.wide_strides`: kernels compute the offsets of elements in 64 bits.
 
-Reports of such kernels, of which each showed on tensors of some GB only:
+Reports of kernels that do not; each showed only on tensors of several GB:
 
 - Dao-AILab/flash-attention#2611: gradients are wrong where grad_output is a slice of a wide row
 - thu-ml/SageAttention#386: wrong values, then a crash, for slices of a fused projection
-- flagos-ai/FlagGems#6411: a state with rows far apart is written to elsewhere
+- flagos-ai/FlagGems#6411: writes to a state with rows far apart go elsewhere
 - vllm-project/vllm#34279, linkedin/Liger-Kernel#1296: the weights of many experts
 - vllm-project/vllm-xpu-kernels#445: strides of a paged cache, kept in 32 bits
-- state-spaces/mamba#880: strides kept in 32 bits without a sign
+- state-spaces/mamba#880: strides kept in unsigned 32 bits
 - pytorch/FBGEMM#5755: accessors with strides of 32 bits
 - ml-explore/mlx#3836: 32 bits are chosen by the number of elements, not by how far they reach
 """
@@ -39,14 +39,14 @@ from .trial import (
     outcomes,
 )
 
-_MOST = 6  # tensors, and dims of one, that are tried
+_MOST = 6  # at most so many tensors, and dims of each, are tried
 _DISTANCES = (just_below, beyond)
 
 
 def check_wide_strides(case: Case) -> None:
     """Compare results for rows that are far apart with those for rows next to each other."""
     if torch.device(case.placement.device).type != "cpu" or not AVAILABLE:
-        reason = "rows are laid out far apart on the CPU of Linux alone"
+        reason = "rows are laid out far apart only on the CPU, on Linux"
         raise skip("nothing-to-check", reason, unjudged=False)
     if crash_risk(case.op, case.placement.device) is None:
         reason = "a kernel in Python computes no offsets"
@@ -72,13 +72,13 @@ def check_wide_strides(case: Case) -> None:
             raise _finding(case, bad, outcome, dense.text if dense.verdict == SAME else "")
     if all(outcome.verdict != SAME for outcome in judged.values()):
         reason = (
-            "the op rejects rows that are not next to each other, or takes them as if they were"
+            "the op rejects rows that are not next to each other, or treats them as if they were"
         )
         raise skip("nothing-to-check", reason, unjudged=False)
 
 
 def _trials(case: Case) -> list[Trial]:
-    """One for each dim and distance, with all tensors that have such rows, and those of grad_outputs."""
+    """One trial for each dim and distance, with all arguments that have such rows, or all grad_outputs."""
     arguments = case.inputs()
     free = unshared(arguments)
     tensors = [(name, tensor) for name, tensor in arguments.tensors() if name in free][:_MOST]
@@ -101,7 +101,7 @@ def _first_finding(judged: Mapping[Trial, Outcome]) -> Trial | None:
 
 
 def _to_be_split(judged: Mapping[Trial, Outcome], bad: Trial | None) -> list[Trial]:
-    """The trials of several tensors to be tried one at a time: the bad one, or those not judged."""
+    """The trials to be repeated with one tensor at a time: the bad one, or those rejected or unjudged."""
     unknown = (REJECTED, UNJUDGED)
     chosen = (
         [bad] if bad else [trial for trial, outcome in judged.items() if outcome.verdict in unknown]
@@ -110,10 +110,10 @@ def _to_be_split(judged: Mapping[Trial, Outcome], bad: Trial | None) -> list[Tri
 
 
 def _finding(case: Case, trial: Trial, outcome: Outcome, of_torch: str) -> CheckFailed:
-    """The finding: a note where operators of torch are at fault.
+    """The finding: a note if operators of torch are at fault.
 
     Args:
-        of_torch: their names; empty where the op itself is.
+        of_torch: the names of these operators; empty if the op itself is at fault.
     """
     tensors = [*case.inputs().tensors()]
     tensors += [(GRAD_OUTPUT, output) for _, output in case.eager.differentiable_outputs]
@@ -131,7 +131,7 @@ def _finding(case: Case, trial: Trial, outcome: Outcome, of_torch: str) -> Check
     return fail(
         "offset-overflow",
         f"{case.op.name}: with {named} = {far} it {does} with {named} = {close}{how}",
-        f"(it does not where it calls {of_torch} with dense copies)" if of_torch else "",
+        f"(it does not if it calls {of_torch} with dense copies)" if of_torch else "",
         repro=script_of(case, trial.dim, distances),
         note=TORCH_LIMIT if of_torch else None,
         shown=f"with {named} = {far}",
@@ -141,20 +141,20 @@ def _finding(case: Case, trial: Trial, outcome: Outcome, of_torch: str) -> Check
 FINDINGS = {
     "offset-overflow": Explanation(
         meaning=(
-            "Where the rows of an argument (its slices along one dim) lie so far apart that the offsets of "
+            "If the rows of an argument (its slices along one dim) lie so far apart that the offsets of "
             "elements pass 2**31, the kernel reads or writes elsewhere: it gives other values than for the "
             "same rows near each other, or ends the process."
         ),
         why=(
-            "So it does for large tensors: a batch of long sequences, a paged cache, a slice of a fused "
-            "projection, the weights of many experts. It gives wrong values where memory happens to be at "
-            "the offset that is left of 64 bits, and an illegal memory access where there is none."
+            "The same happens with large tensors: a batch of long sequences, a paged cache, a slice of a "
+            "fused projection, the weights of many experts. The values are wrong if the truncated offset "
+            "happens to lead to memory; if not, the access is illegal."
         ),
         fix=(
             "Compute offsets in 64 bits: int64_t for strides, sizes, numel, and for an index before it is "
             "multiplied by a stride. In Triton cast the index with .to(tl.int64), in ctypes declare "
-            "argtypes with c_int64. A kernel that is made for 32 bits raises for tensors that reach "
-            "further, or calls .contiguous() on them."
+            "argtypes with c_int64. A kernel that is made for 32 bits must raise for tensors that "
+            "reach further, or call .contiguous() on them."
         ),
         before="""
 @triton.jit
@@ -185,17 +185,18 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "A native kernel (C++, C, ctypes, Triton's interpreter) that computes offsets of elements in 32 "
-        "bits, or keeps strides in 32 bits. In a copy of the process the rows of arguments and of "
+        "bits, or keeps strides in 32 bits. In a copy of the process, the rows of arguments and of "
         "grad_outputs, along each dim in turn, lie so far apart that offsets pass 2**31: first with "
-        "strides that 32 bits hold, then with one of 2**32. The memory between rows is reserved and never "
-        "taken. Other values or gradients than for the same rows near each other are a finding, and so is "
-        "a crash. It names the argument. [Reports](#where-a-check-comes-from) of such kernels."
+        "strides that fit into 32 bits, then with one of 2**32. The memory between rows is reserved but "
+        "never used. Other values or gradients than for the same rows near each other are a finding, and "
+        "so is a crash. The finding names the argument. "
+        "[Reports](#where-a-check-comes-from) of such kernels."
     ),
     cannot_see=(
-        "Offsets within outputs and memory of the kernel's own, and a number of elements above 2**31: that "
-        "takes tensors as large. A kernel that rejects such strides or calls `.contiguous()`. One that "
-        "ignores strides is for `values.layouts`. More than 256 rows. Other devices than the CPU, other "
-        "systems than Linux."
+        "Offsets within outputs and within the kernel's own memory. More than 2**31 elements: that takes "
+        "tensors as large. A kernel that rejects such strides or calls `.contiguous()`. A kernel that "
+        "ignores strides: `values.layouts` finds it. More than 256 rows. Devices other than the CPU, "
+        "systems other than Linux."
     ),
     cost="calls",
 )

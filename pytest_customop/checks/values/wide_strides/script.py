@@ -1,4 +1,4 @@
-"""The script that shows an offset in 32 bits by plain torch calls."""
+"""The script that shows an offset in 32 bits with plain torch calls."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def script_of(case: Case, dim: int, distances: Mapping[str, tuple[int, int]]) ->
 
     Args:
         case: the case.
-        dim: along which the rows are counted.
-        distances: path of a tensor, or `grad_output` -> the strides, in elements, of the one and the other.
+        dim: the dim along which the rows lie.
+        distances: path of a tensor, or `grad_output` -> its stride there, in elements, far apart and near.
     """
     lines, grad = [], "grad"
     for name, (far, close) in distances.items():
@@ -46,7 +46,7 @@ def rows_apart(t, dim, stride):
             strides[each], step = step, step * t.shape[each]
     before = 2**31 * t.itemsize  # an offset that becomes negative leads there
     size = before + t.shape[dim] * 2**32 * t.itemsize
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE: what is not touched is free
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE: untouched pages are free
     home = torch.frombuffer(mmap.mmap(-1, size, flags=flags), dtype=torch.uint8, offset=before)
     laid = torch.empty(0, dtype=t.dtype).set_(home.untyped_storage(), 0, t.shape, strides)
     laid.copy_(t.detach())

@@ -30,10 +30,10 @@ from ..memory.spread import Rows, little_more_memory, near, reaches_far, spread
 
 GRAD_OUTPUT = "grad_output"
 
-# What a trial can come to.
+# The possible verdicts on a trial.
 SAME, WRONG, CRASHED = "same", "wrong", "crashed"
-REJECTED = "rejected"  # by the op, which raises where the rows are far apart
-UNJUDGED = "unjudged"  # as the op raises, or gives other values, where they are near too
+REJECTED = "rejected"  # by the op, which raises for rows far apart
+UNJUDGED = "unjudged"  # the op raises, or gives other values, for near rows too
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Trial:
 
     Args:
         names: the paths of the tensors; `grad_output` stands for those of all outputs.
-        dim: along which the rows are counted.
-        distance: gives the rows of a tensor, or None where it cannot have such.
+        dim: the dim along which the rows lie.
+        distance: gives the rows of a tensor, or None if it cannot have such rows.
     """
 
     names: tuple[str, ...]
@@ -57,15 +57,15 @@ class Trial:
         return self.distance(tensor, self.dim)
 
     def alone(self) -> Iterator[Trial]:
-        """The same with one of the tensors at a time."""
+        """The same trial with one tensor at a time."""
         return (replace(self, names=(name,)) for name in self.names)
 
 
 class Outcome(NamedTuple):
-    """What a trial came to.
+    """The outcome of a trial.
 
     Args:
-        verdict: one of the above.
+        verdict: one of the constants above.
         text: how the results differ, or the name of the signal.
     """
 
@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
 def outcomes(
     case: Case, trials: Sequence[Trial], *, dense_for_torch: bool = False
 ) -> dict[Trial, Outcome]:
-    """What trials come to, up to the first in which far rows end the process, in copies of this process.
+    """The outcomes of trials in copies of this process, up to the first trial that crashes with far rows.
 
     Raises:
         CheckSkipped: if the op does not work in a copy of this process.
@@ -97,7 +97,7 @@ def outcomes(
 def _outcomes_of_copy(
     case: Case, trials: Sequence[Trial], dense_for_torch: bool
 ) -> dict[Trial, Outcome]:
-    """The same of one copy: at least that of the first trial."""
+    """The outcomes in one copy: at least the first trial's."""
 
     def work(send: Send) -> None:
         calls = _Calls(case, dense_for_torch)
@@ -119,7 +119,7 @@ def _outcomes_of_copy(
 
 
 def _by_access(forked: Forked) -> bool:
-    """Whether the process ended by an access to memory, and not because memory is short, or by itself."""
+    """Whether an access to memory ended the process, and not a lack of memory or the process itself."""
     return forked.signal in (signal.SIGSEGV, signal.SIGBUS)
 
 
@@ -127,7 +127,7 @@ class _Calls:
     """Calls of the op, and of its backward, in this process, which is going to end.
 
     Raises:
-        CheckSkipped: if a further call raises.
+        CheckSkipped: if the case's tensors have no values.
     """
 
     def __init__(self, case: Case, dense_for_torch: bool) -> None:
@@ -146,7 +146,7 @@ class _Calls:
 
         Args:
             trial: the trial.
-            on_far: is called before the latter.
+            on_far: called before the call with rows far apart.
         """
         try:
             expected = self._call(trial, near_only=True)
@@ -158,7 +158,7 @@ class _Calls:
                 return Outcome(REJECTED)
             wrong = self._differ(actual, expected)
             again = self._call(trial, near_only=True) if wrong else None
-        except OSError:  # the system does not have such memory
+        except OSError:  # the system cannot provide such memory
             return Outcome(UNJUDGED)
         if wrong and again is not None and not self._differ(again, expected):
             return Outcome(WRONG, wrong)
