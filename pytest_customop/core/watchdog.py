@@ -31,13 +31,16 @@ class LimitExceeded(BaseException):
 
 
 @contextlib.contextmanager
-def within_limits(seconds: float | None = None) -> Iterator[None]:
+def within_limits(
+    seconds: float | None = None, processor_seconds: float = math.inf
+) -> Iterator[None]:
     """End the block if it takes too long, or more than half of the free memory.
 
     Where `is_possible()` is False, nothing ends the block.
 
     Args:
         seconds: the time limit; None: `SECONDS`.
+        processor_seconds: the limit of the time that this process computes.
 
     Raises:
         LimitExceeded: `hang` for the time, `crash` for the memory.
@@ -47,12 +50,16 @@ def within_limits(seconds: float | None = None) -> Iterator[None]:
         return
     seconds = SECONDS if seconds is None else seconds
     end, begun_with = time.monotonic() + seconds, _held()
+    computed_end = time.process_time() + processor_seconds
     room: float | None = None
 
     def look(number: int, frame: FrameType | None) -> None:
         nonlocal room
         if time.monotonic() > end:
             raise LimitExceeded("hang", f"it was still running after {seconds:g} s")
+        if time.process_time() > computed_end:
+            text = f"it was still computing after {processor_seconds:.1f} s of processor time"
+            raise LimitExceeded("hang", text)
         taken = _held() - begun_with
         if room is None:  # most blocks end before the first check, and this takes a millisecond
             free = available()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -18,13 +19,14 @@ from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceb
 from ..core.watchdog import LimitExceeded, within_limits
 from ..core.wording import listed
 from ..declare.inputs import SameAs, TensorSpec
-from ..declare.variant import REJECTED
+from ..declare.variant import JOINT, REJECTED
 from ..findings import NOT_ASKED, CheckSkipped, fail, skip
 from .alias_rejection import alias_rejection
 from .growth import (
     call_with_backward,
     costly,
     is_large,
+    longest_call,
     processor_seconds,
     skip_if_costly,
     skip_if_slow,
@@ -33,6 +35,8 @@ from .growth import (
 from .repro import CALL
 
 _COMPUTING = 0.2  # share of the time: a waiting process computes less, one on a busy machine more
+
+_OF_ARGUMENTS = ("arguments", "pairs")  # kinds of variants that may be much more work
 
 
 class VariantRejected(CheckSkipped):
@@ -73,6 +77,8 @@ _Answer = _Rejection | _Failure | CheckSkipped | None
 
 # The result of each variant's call: None if the op accepts it.
 _answers: WeakKeyDictionary[Case, _Answer] = WeakKeyDictionary()
+_slow_variants: WeakKeyDictionary[Case, set[str]] = WeakKeyDictionary()  # by sample
+_longest_calls: WeakKeyDictionary[Case, float] = WeakKeyDictionary()  # by sample
 
 
 def skip_if_rejected(case: Case) -> None:
@@ -104,10 +110,28 @@ def skip_if_rejected(case: Case) -> None:
 
 
 def _classify(case: Case) -> _Answer:
+    answer = _slow_part(case) or _classify_calls(case)
+    is_slow = isinstance(answer, (CheckSkipped, _Failure)) and answer.code in ("costly", "hang")
+    if is_slow and case.base_case is not None and case.variant is not None:
+        _slow_variants.setdefault(case.base_case, set()).add(case.variant)
+    return answer
+
+
+def _slow_part(case: Case) -> CheckSkipped | None:
+    """The skip of a variant with several steps if the op takes too long on one of them alone."""
+    steps = (case.variant or "").split(JOINT)
+    known = _slow_variants.get(case.base_case, set()) if case.base_case is not None else set()
+    slow = next((step for step in steps if step in known), None)
+    if slow is None:
+        return None
+    return skip("costly", f"the op takes too long on the variant {slow} alone", unjudged=False)
+
+
+def _classify_calls(case: Case) -> _Answer:
     large = is_large(case)
     begun, start = time.monotonic(), processor_seconds()
     try:
-        with within_limits():
+        with within_limits(processor_seconds=_longest_call(case)):
             if large:
                 skip_if_costly(case)
                 start = processor_seconds()
@@ -130,7 +154,7 @@ def _classify(case: Case) -> _Answer:
         text = f"{case.op.name} did not return: {overrun} ({case.variant_description})"
         computed = processor_seconds() - start > _COMPUTING * (time.monotonic() - begun)
         # Other numbers may be more work, for example a rate that shares no factor with another rate.
-        may_be_slow = overrun.code == "hang" and case.kind == "arguments" and computed
+        may_be_slow = overrun.code == "hang" and case.kind in _OF_ARGUMENTS and computed
         note = NOT_ASKED if may_be_slow else None
         return _Failure(overrun.code, text, traceback_text(overrun), note=note)
     finding = alias_rejection(case, error)
@@ -143,6 +167,20 @@ def _classify(case: Case) -> _Answer:
         text = f"{takes}, but the op raises {error_line(error)}"
         return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", accepted_by_fake)
+
+
+def _longest_call(case: Case) -> float:
+    """The limit of processor time for the calls of a variant, in seconds.
+
+    Only another argument may make an op compute for very long. Its sample is timed once.
+    """
+    sample = case.base_case
+    assert sample is not None  # it is a variant
+    if case.kind not in _OF_ARGUMENTS:
+        return math.inf
+    if sample not in _longest_calls:
+        _longest_calls[sample] = longest_call(sample)
+    return _longest_calls[sample]
 
 
 def _is_on_purpose(case: Case, error: BaseException) -> bool:
