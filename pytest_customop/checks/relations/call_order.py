@@ -14,6 +14,7 @@ from ...cases.case import Case
 from ...core import fresh_process
 from ...core.forked import ForkedError, ForkFailed
 from ...core.tracebacks import reraise_bug
+from ...core.watchdog import LimitExceeded, within_limits
 from ...declare.ops import resolve
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -32,6 +33,7 @@ _ELEMENTS = 2**18  # of all arguments and results: they are sent between process
 # Equal calls of one thread: a table that was rounded to float32 must show in float64.
 _TIGHT = dict.fromkeys((torch.float64, torch.complex128), (1e-12, 1e-13))
 _SHOWN = 8  # values in a script
+_SECONDS = 1.0  # of processor time for a call: with other numbers an op may compute for very long
 
 
 def check_call_order(case: Case) -> None:
@@ -110,7 +112,7 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
     """Make calls, in a new process; with NaN in the memory that they allocate, if asked.
 
     Returns:
-        for each the results, written arguments and gradients; None where it raises.
+        for each the results, written arguments and gradients; None where it raises, or computes for long.
     """
     torch.set_num_threads(1)
     resolved = resolve(op)
@@ -118,8 +120,14 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
     for call in calls:
         case = Case(resolved, call.sample, call.placement, seed=call.seed)
         try:
-            with _filled(case) if filled else contextlib.nullcontext():
+            with (
+                _filled(case) if filled else contextlib.nullcontext(),
+                within_limits(processor_seconds=_SECONDS),
+            ):
                 run = case.run(case.inputs())
+        except LimitExceeded:
+            results.append(None)
+            continue
         except Exception as error:  # whatever torch raises for arguments that it cannot draw
             reraise_bug(error)
             results.append(None)
