@@ -258,6 +258,7 @@ def test_minus_one_for_what_is_missing(text: str, said: bool) -> None:
         ("scores: valid steps. What is behind them is ignored.", True),
         ("Frames beyond the length have no influence.", True),
         ("Padding is never read.", True),
+        ("scores: number of valid steps of each sequence", True),
         ("scores: padding counts as zeros.", False),
         ("Ignored labels are -1.", False),
     ],

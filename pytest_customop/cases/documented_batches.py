@@ -17,7 +17,8 @@ _INDEPENDENT = re.compile(
 # In one sentence: elements behind the end of a sequence, and that they are ignored.
 _IGNORED_PADDING = re.compile(
     r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
-    r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)",
+    r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)"
+    r"|\b(number|count) of (valid|real|unpadded) \w+",
     re.I | re.S,
 )
 _UNBATCHED = re.compile(

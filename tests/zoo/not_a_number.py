@@ -12,6 +12,7 @@ from . import registry
 specimen = functools.partial(registry.specimen, backend="aot_eager", requires_grad=[False])
 
 NAN = {"values.finite": "result-is-nan"}
+LARGEST = torch.finfo(torch.float8_e4m3fn).max
 BAGS = (tensor(6, 3), torch.tensor([2, 1, 3]))
 
 
@@ -94,3 +95,38 @@ def mean_of_no_rows_is_nan_on_purpose():
         lambda sums, lengths: sums / lengths,
         "The mean of the rows of each bag, NaN for empty bags.",
     )
+
+
+def _quantised(name, scale):
+    """Rows in eight bits; `scale(largest)` gives the scale of each."""
+
+    def check(x):
+        if x.dim() != 2 or 0 in x.shape or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+        check(x)
+        scales = scale(x.float().abs().amax(1, keepdim=True) / LARGEST)
+        scaled = (x.float() / scales).clamp(-LARGEST, LARGEST)
+        return scaled.to(torch.float8_e4m3fn).contiguous(), scales
+
+    @quantised.register_fake
+    def _(x):
+        check(x)
+        scales = x.new_empty(x.shape[0], 1, dtype=torch.float32)
+        return torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device), scales
+
+    return quantised
+
+
+@specimen((tensor(4, 8),), variant_findings=NAN, shown_by="zeros")
+def quantises_zeros_to_nan():
+    """Divides a row of zeros by its scale, which is 0."""
+    return _quantised("quantises_zeros_to_nan", lambda scales: scales)
+
+
+@specimen((tensor(4, 8),), twin_of="quantises_zeros_to_nan")
+def quantises_zeros_to_zeros():
+    """Has a scale above 0 for a row of zeros."""
+    return _quantised("quantises_zeros_to_zeros", lambda scales: scales.clamp(min=1e-12))

@@ -202,7 +202,9 @@ def steps_come_first():
 PADDING = {"relations.padding": "padding-has-influence"}
 
 
-def _last_steps(name, last):
+def _last_steps(
+    name, last, said="[batch], from 1 on. What is behind the end of a sequence is ignored."
+):
     """The largest numbers and those of the last step; `last(length, steps)` says which one it is."""
 
     def check(x, lengths):
@@ -211,13 +213,7 @@ def _last_steps(name, last):
         if lengths.dtype != torch.int64 or not x.is_floating_point():
             raise TypeError("floating-point numbers, and lengths as int64, please")
 
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def summed(x: Tensor, lengths: Tensor) -> Tensor:
-        """The largest numbers of the steps plus those of the last step.
-
-        x: [batch, steps, n]
-        lengths: [batch], int64, from 1 on. What is behind the end of a sequence is ignored.
-        """
+    def kernel(x: Tensor, lengths: Tensor) -> Tensor:
         check(x, lengths)
         if int(lengths.min()) < 1 or int(lengths.max()) > x.shape[1]:
             raise ValueError("lengths are from 1 to the number of steps")
@@ -226,6 +222,13 @@ def _last_steps(name, last):
             for row, length in zip(x, lengths.tolist(), strict=True)
         ]
         return torch.stack(rows)
+
+    kernel.__doc__ = f"""The largest numbers of the steps plus those of the last step.
+
+    x: [batch, steps, n]
+    lengths: {said}
+    """
+    summed = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
 
     @summed.register_fake
     def _(x, lengths):
@@ -244,7 +247,15 @@ def last_step_of_the_batch():
     return _last_steps("last_step_of_the_batch", lambda length, steps: steps)
 
 
-@aot(SEQUENCES, twin_of="last_step_of_the_batch")
+@aot(SEQUENCES, expected=PADDING)
+def last_step_that_is_not_valid():
+    """The same, whose docstring says that the lengths count what is valid."""
+    return _last_steps(
+        "last_step_that_is_not_valid", lambda length, steps: steps, "[batch], number of valid steps"
+    )
+
+
+@aot(SEQUENCES, twin_of=("last_step_of_the_batch", "last_step_that_is_not_valid"))
 def last_step_of_the_sequence():
     """Adds the last step of each sequence."""
     return _last_steps("last_step_of_the_sequence", lambda length, steps: length)

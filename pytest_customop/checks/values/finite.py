@@ -28,14 +28,22 @@ def check_finite(case: Case) -> None:
     for name, result in results(case.eager):
         count = _count_of_nan(result)
         if count:
-            is_zero = _is_said_to_be_zero(case)
-            said = ", and a docstring says that such inputs give 0" if is_zero else ""
+            reason = _reason_against_nan(case, result)
             raise fail(
                 "result-is-nan",
                 f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, although all "
-                f"inputs are finite{said}",
-                note=None if is_zero else NOT_ASKED,
+                f"inputs are finite{', and ' if reason else ''}{reason}",
+                note=None if reason else NOT_ASKED,
             )
+
+
+def _reason_against_nan(case: Case, result: torch.Tensor) -> str:
+    """Why NaN cannot be intended; empty if it may be."""
+    if _is_said_to_be_zero(case):
+        return "a docstring says that such inputs give 0"
+    if case.kind in ("", "values") and result.itemsize == 1:
+        return "a quantized result has a value for every finite input"
+    return ""
 
 
 def _is_said_to_be_zero(case: Case) -> bool:
@@ -93,7 +101,8 @@ CHECK = Check(
     catches=(
         "Results that are NaN although all inputs are finite: an empty bag, a fully masked row, a vector "
         "of zeros, equal numbers without a variance. It is a failure if a docstring says that empty, "
-        "masked or zero inputs give 0. Otherwise it is a note, because torch itself gives NaN for the mean "
+        "masked or zero inputs give 0, and in a result of eight bits, which is quantized. "
+        "Otherwise it is a note, because torch itself gives NaN for the mean "
         "of nothing. It is also a note on a variant that changes a plain argument."
     ),
     cannot_see=(
