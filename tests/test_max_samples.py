@@ -172,5 +172,5 @@ def test_check_op_takes_it_too() -> None:
     )
     assert len({result.case for result in some if result.check == "values.repeat"}) == 2
     assert len([result for result in some if result.check == "errors.real"]) == 2
-    with pytest.raises(MarkError, match="max_samples is 0: give a whole number of 1 or more"):
+    with pytest.raises(MarkError, match="max_samples is 0: give an integer of 1 or more"):
         check_op(op, *arguments, max_samples=0)

@@ -27,7 +27,7 @@ WRONG = {
     "--customop-devices=gpu": "unknown device 'gpu'; did you mean 'cuda'?",
     "--customop-devices=meta": "device 'meta' holds no values",
     "--customop-dtypes=fp32": "unknown dtype 'fp32'; did you mean 'float32'?",
-    "--customop-seed=many": "give a whole number",
+    "--customop-seed=many": "give an integer",
     "--customop-variants=shap": "unknown amount or kind of variants 'shap'; did you mean 'shape'? "
     "(amounts: off, quick, full, or a number per sample; kinds: layout, shape, large, long, dtype, ",
     "--customop-variants=quick,full": "quick and full are 2 amounts: give one",
@@ -36,8 +36,8 @@ WRONG = {
     "--customop-variants=off,shape": "'off' leaves out every kind of variants: give it alone",
     "--customop-timeout=soon": "give a number of seconds",
     "--customop-memory=-1": "give a number of gigabytes",
-    "--customop-max-samples=0": "give a whole number of 1 or more",
-    "--customop-max-samples=some": "give a whole number of 1 or more",
+    "--customop-max-samples=0": "give an integer of 1 or more",
+    "--customop-max-samples=some": "give an integer of 1 or more",
     "--customop-compile-cells=some": "give all or pairwise",
     "--customop-shard=3/2": "give i/n with 1 <= i <= n, as 2/5",
     "--customop-durations=nosuch.json": "cannot be read: No such file or directory",
@@ -395,10 +395,10 @@ def test_the_command_line_wins_over_the_ini_file(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("line", "reported"),
     [
-        ("customop_seed = 'many'", "customop_seed = many: give a whole number"),
+        ("customop_seed = 'many'", "customop_seed = many: give an integer"),
         ("customop_seed = ['1', '2']", "customop_seed = 1, 2: give one value, not a list"),
         ("customop_isolate = 'maybe'", "customop_isolate = maybe: give auto, on or off"),
-        ("customop_max_samples = -1", "customop_max_samples = -1: give a whole number of 1 or"),
+        ("customop_max_samples = -1", "customop_max_samples = -1: give an integer of 1 or"),
         (
             "customop_report = ['report.json', 'report.txt']",
             "customop_report = report.txt: the ending says the format; known: .json",
@@ -422,7 +422,7 @@ def test_a_wrong_ini_value_is_a_usage_error_that_names_file_and_key(
 def test_a_wrong_override_of_the_ini_file_is_reported_as_that(suite: Suite) -> None:
     suite.test(TEST)
     result = suite.run("-o", "customop_seed=many", checks=None)
-    assert_usage_error(result, "ERROR: -o customop_seed=many: give a whole number")
+    assert_usage_error(result, "ERROR: -o customop_seed=many: give an integer")
 
 
 @pytest.mark.parametrize(
@@ -585,9 +585,9 @@ def _(x: torch.Tensor) -> torch.Tensor:
     [
         ({"backend": "inducto"}, "unknown backend 'inducto'; did you mean 'inductor'? (known: "),
         ({"backend": print}, "backend is <built-in function print>: give the name of"),
-        ({"seed": "3"}, "seed is '3': give a whole number"),
-        ({"seed": True}, "seed is True: give a whole number"),
-        ({"max_samples": 0}, "max_samples is 0: give a whole number of 1 or more"),
+        ({"seed": "3"}, "seed is '3': give an integer"),
+        ({"seed": True}, "seed is True: give an integer"),
+        ({"max_samples": 0}, "max_samples is 0: give an integer of 1 or more"),
         ({"variants": "ful"}, "variants: unknown amount or kind of variants 'ful'; did you mean"),
         ({"variants": -1}, "variants: unknown amount or kind of variants -1 (amounts: off, "),
         ({"variants": ("quick", "full")}, "variants: quick and full are 2 amounts: give one"),

@@ -135,9 +135,9 @@ def _read_settings(backend: Any, seed: Any, max_samples: Any) -> Settings:
         raise ValueError(f"backend is {backend!r}: give the name of a torch.compile backend")
     validate_backend(backend)
     if type(seed) is not int:
-        raise ValueError(f"seed is {seed!r}: give a whole number")
+        raise ValueError(f"seed is {seed!r}: give an integer")
     if max_samples is not None and (type(max_samples) is not int or max_samples < 1):
-        raise ValueError(f"max_samples is {max_samples!r}: give a whole number of 1 or more")
+        raise ValueError(f"max_samples is {max_samples!r}: give an integer of 1 or more")
     return Settings(backend=backend, seed=seed, max_samples=max_samples)
 
 

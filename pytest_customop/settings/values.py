@@ -39,13 +39,13 @@ def read_seed(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError("give a whole number") from None
+        raise ValueError("give an integer") from None
 
 
 def read_count(text: str) -> int:
     """An integer of 1 or more."""
     if not (text.isdecimal() and int(text) > 0):
-        raise ValueError("give a whole number of 1 or more")
+        raise ValueError("give an integer of 1 or more")
     return int(text)
 
 
