@@ -22,9 +22,7 @@ _WITH_BACKWARD = 3  # a call with its backward may take this many times as long 
 _TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
 _SLOW = 1.0  # a variant of the sample's sizes is skipped if its calls take more seconds than this
 _TIMES_SAMPLE = 20.0  # and more than this many times as long as the sample's calls
-_LONGEST = (
-    5.0  # seconds after which a call with another argument is ended, under the same condition
-)
+_LONGEST = 5.0  # seconds after which a call with another argument is ended, under that condition
 _HOPELESS = 10.0  # a try that takes this many times the affordable time is not repeated
 
 
