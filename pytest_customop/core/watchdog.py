@@ -16,12 +16,14 @@ from .process_memory import available, resident
 SECONDS = 30.0  # for the calls of an op on one variant
 _TICK = 0.2  # seconds between two checks of the clock and of the memory
 
+COMPUTING = "computing"  # the code of an exceeded limit of processor time
+
 
 class LimitExceeded(BaseException):
     """Raised in the middle of a call. It is not an Exception, so that no handler in an op catches it.
 
     Args:
-        code: of the finding: `hang` or `crash`.
+        code: of the finding, `hang` or `crash`; or `COMPUTING`.
         text: which limit was exceeded.
     """
 
@@ -43,7 +45,7 @@ def within_limits(
         processor_seconds: the limit of the time that this process computes.
 
     Raises:
-        LimitExceeded: `hang` for the time, `crash` for the memory.
+        LimitExceeded: `hang` for the time, `COMPUTING` for the processor time, `crash` for the memory.
     """
     if not is_possible():
         yield
@@ -55,11 +57,11 @@ def within_limits(
 
     def look(number: int, frame: FrameType | None) -> None:
         nonlocal room
+        if time.process_time() > computed_end:
+            text = f"it was still computing after {processor_seconds:g} s of processor time"
+            raise LimitExceeded(COMPUTING, text)
         if time.monotonic() > end:
             raise LimitExceeded("hang", f"it was still running after {seconds:g} s")
-        if time.process_time() > computed_end:
-            text = f"it was still computing after {processor_seconds:.1f} s of processor time"
-            raise LimitExceeded("hang", text)
         taken = _held() - begun_with
         if room is None:  # most blocks end before the first check, and this takes a millisecond
             free = available()

@@ -22,7 +22,6 @@ _WITH_BACKWARD = 3  # a call with its backward may take this many times as long 
 _TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
 _SLOW = 1.0  # a variant of the sample's sizes is skipped if its calls take more seconds than this
 _TIMES_SAMPLE = 20.0  # and more than this many times as long as the sample's calls
-_LONGEST = 5.0  # seconds after which a call with another argument is ended, under that condition
 _HOPELESS = 10.0  # a try that takes this many times the affordable time is not repeated
 
 
@@ -112,11 +111,6 @@ def skip_if_slower_than_sample(
     if seconds > max(_SLOW, _TIMES_SAMPLE * _fastest(of_sample, _SLOW / _TIMES_SAMPLE)):
         reason = f"the first calls took {seconds:.1f} s, many times what the sample takes"
         raise skip("costly", reason, unjudged=False)
-
-
-def longest_call(sample: Case) -> float:
-    """The processor time, in seconds, after which a call with another argument is ended."""
-    return max(_LONGEST, _TIMES_SAMPLE * _fastest(lambda: call_with_backward(sample), _LONGEST))
 
 
 def _fastest(calls: Callable[[], object], affordable: float, tries: int = _TRIES) -> float:

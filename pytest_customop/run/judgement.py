@@ -75,12 +75,10 @@ _OF_TWO_CALLS = (
     *("stale-result", "outputs-not-repeatable", "uninitialized-output", "checkpoint-mismatch"),
     *("grad-output-layout-ignored", "layout-dependent-result", "grad-mode-mismatch"),
 )
-_MORE_WORK = "the op was computing, and other numbers may be more work"
 _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
     "global-state-changed": _BY_ACCIDENT,
-    "hang": _MORE_WORK,
     "outputs-ignore-seed": _OTHER_STREAM,
     "result-is-nan": _OF_NOTHING,
     "version-not-bumped": _BUFFER,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -16,17 +15,16 @@ from ..cases.fake_run import fake_run, shapes_of
 from ..cases.tensors import base_name
 from ..compat.autograd import is_invalid_gradient
 from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceback_text
-from ..core.watchdog import LimitExceeded, within_limits
+from ..core.watchdog import COMPUTING, LimitExceeded, within_limits
 from ..core.wording import listed
 from ..declare.inputs import SameAs, TensorSpec
 from ..declare.variant import JOINT, REJECTED
-from ..findings import NOT_ASKED, CheckSkipped, fail, skip
+from ..findings import CheckSkipped, fail, skip
 from .alias_rejection import alias_rejection
 from .growth import (
     call_with_backward,
     costly,
     is_large,
-    longest_call,
     processor_seconds,
     skip_if_costly,
     skip_if_slow,
@@ -34,9 +32,7 @@ from .growth import (
 )
 from .repro import CALL
 
-_COMPUTING = 0.2  # share of the time: a waiting process computes less, one on a busy machine more
-
-_OF_ARGUMENTS = ("arguments", "pairs")  # kinds of variants that may be much more work
+_LONGEST = 5.0  # seconds of processor time for the calls of a variant with other arguments
 
 
 class VariantRejected(CheckSkipped):
@@ -70,7 +66,6 @@ class _Failure:
     evidence: str
     fix: str | None = None
     repro: str = CALL
-    note: str | None = None
 
 
 _Answer = _Rejection | _Failure | CheckSkipped | None
@@ -78,7 +73,6 @@ _Answer = _Rejection | _Failure | CheckSkipped | None
 # The result of each variant's call: None if the op accepts it.
 _answers: WeakKeyDictionary[Case, _Answer] = WeakKeyDictionary()
 _slow_variants: WeakKeyDictionary[Case, set[str]] = WeakKeyDictionary()  # by sample
-_longest_calls: WeakKeyDictionary[Case, float] = WeakKeyDictionary()  # by sample
 
 
 def skip_if_rejected(case: Case) -> None:
@@ -103,7 +97,6 @@ def skip_if_rejected(case: Case) -> None:
             answer.evidence,
             answer.fix,
             repro=answer.repro,
-            note=answer.note,
         )
     if isinstance(answer, _Rejection):
         raise VariantRejected(answer.text, accepted_by_fake=answer.accepted_by_fake)
@@ -129,9 +122,11 @@ def _slow_part(case: Case) -> CheckSkipped | None:
 
 def _classify_calls(case: Case) -> _Answer:
     large = is_large(case)
-    begun, start = time.monotonic(), processor_seconds()
+    start = processor_seconds()
+    # Other numbers may be more work, for example a rate that shares no factor with another rate.
+    longest = _LONGEST if case.kind in ("arguments", "pairs") else math.inf
     try:
-        with within_limits(processor_seconds=_longest_call(case)):
+        with within_limits(processor_seconds=longest):
             if large:
                 skip_if_costly(case)
                 start = processor_seconds()
@@ -151,12 +146,11 @@ def _classify_calls(case: Case) -> _Answer:
         if large:
             case.release()
             return costly(f"it did not return: {overrun}")
+        if overrun.code == COMPUTING:
+            case.release()
+            return skip("costly", str(overrun), unjudged=False)
         text = f"{case.op.name} did not return: {overrun} ({case.variant_description})"
-        computed = processor_seconds() - start > _COMPUTING * (time.monotonic() - begun)
-        # Other numbers may be more work, for example a rate that shares no factor with another rate.
-        may_be_slow = overrun.code == "hang" and case.kind in _OF_ARGUMENTS and computed
-        note = NOT_ASKED if may_be_slow else None
-        return _Failure(overrun.code, text, traceback_text(overrun), note=note)
+        return _Failure(overrun.code, text, traceback_text(overrun))
     finding = alias_rejection(case, error)
     if finding is not None:
         return _Failure(finding.code, finding.message, finding.evidence)
@@ -167,20 +161,6 @@ def _classify_calls(case: Case) -> _Answer:
         text = f"{takes}, but the op raises {error_line(error)}"
         return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", accepted_by_fake)
-
-
-def _longest_call(case: Case) -> float:
-    """The limit of processor time for the calls of a variant, in seconds.
-
-    Only another argument may make an op compute for very long. Its sample is timed once.
-    """
-    sample = case.base_case
-    assert sample is not None  # it is a variant
-    if case.kind not in _OF_ARGUMENTS:
-        return math.inf
-    if sample not in _longest_calls:
-        _longest_calls[sample] = longest_call(sample)
-    return _longest_calls[sample]
 
 
 def _is_on_purpose(case: Case, error: BaseException) -> bool:
