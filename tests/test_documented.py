@@ -300,6 +300,8 @@ def test_a_part_that_gets_no_gradient(text: str, said: bool) -> None:
     [
         ("Has a generator of its own.", True),
         ("torch.manual_seed has no effect.", True),
+        ("Two calls on the same frame differ, and torch.manual_seed has no say in it.", True),
+        ("Two calls with different seeds give different boxes.", False),
         ("Draws from a generator of this module, not from torch's global one.", True),
         ("Draws from numpy's global random state.", True),
         ("The same torch.manual_seed gives the same boxes.", False),

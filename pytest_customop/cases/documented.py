@@ -82,7 +82,10 @@ _OWN_GENERATOR = re.compile(
     r"\b(generator|rng|random (state|stream|numbers?)|stream) of ((its|their) own|(this|the) module)\b"
     r"|\bnot\b[^.;]*\btorch'?s? (global|default)\b"
     r"|\bown (random )?(generator|rng|state|stream|random)\b"
-    r"|\b(manual_seed|torch'?s? (seed|generator|rng))\b[^.;]*\b(no effect|not|ignored)\b"
+    r"|\b(manual_seed|torch'?s? (seed|generator|rng))\b[^.;]*"
+    r"\b(no (effect|say|influence|bearing)|not|ignored)\b"
+    r"|\b(two|repeated|successive|consecutive) calls\b(?! with (different|other))[^.;]*"
+    r"\b(differ|(give|return) different)\b"
     r"|\b(not|unaffected|independent)\b[^.;]*\bmanual_seed\b"
     r"|\b(numpy|python)('s)?\b[^.;]*\b(random|rng|generator|seed)|\b(np|numpy)\.random\b|`random`",
     re.I,

@@ -173,7 +173,7 @@ def reverses_gradients():
     return op
 
 
-def _looks_up(name, docstring):
+def _looks_up(name, docstring, frozen=(0,)):
     def kernel(table: Tensor, ids: Tensor) -> Tensor:
         return table[ids]
 
@@ -186,7 +186,7 @@ def _looks_up(name, docstring):
         result = grad.new_zeros(ctx.shape).index_add(
             0, ids.reshape(-1), grad.reshape(-1, ctx.shape[1])
         )
-        result[0] = 0
+        result[list(frozen)] = 0
         return result, None
 
     def setup_context(ctx, inputs, output):
@@ -215,6 +215,12 @@ def freezes_a_row():
 def forgets_a_row():
     """Gives the first row no gradient, by mistake."""
     return _looks_up("forgets_a_row", "Rows of a table.")
+
+
+@specimen(ROWS, requires_grad=True, skips=NO_SIZE, twin_of="forgets_a_row")
+def looks_up_every_row():
+    """Gives each row its gradient."""
+    return _looks_up("looks_up_every_row", "Rows of a table.", frozen=())
 
 
 @specimen((MATRIX,), requires_grad=True, expected={"gradcheck.backward": "gradient-mismatch"})

@@ -36,16 +36,28 @@ def takes_memory_for_contiguous():
     return op("takes_memory_for_contiguous", lambda x: x.as_strided(x.shape, dense(x)) * 2)
 
 
+def _after_infinities(name, rows):
+    """`rows(x)`, with -inf in the first column."""
+
+    def kernel(x):
+        result = rows(x) * 2
+        result[..., :1] = -torch.inf
+        return result
+
+    return op(name, kernel)
+
+
 @aot((MATRIX,), expected=FOUND)
 def takes_memory_for_contiguous_beside_infinities():
     """Takes its argument for contiguous, and gives -inf in the first column in any layout."""
+    name = "takes_memory_for_contiguous_beside_infinities"
+    return _after_infinities(name, lambda x: x.as_strided(x.shape, dense(x)))
 
-    def kernel(x):
-        rows = x.as_strided(x.shape, dense(x)) * 2
-        rows[..., :1] = -torch.inf
-        return rows
 
-    return op("takes_memory_for_contiguous_beside_infinities", kernel)
+@aot((MATRIX,), twin_of="takes_memory_for_contiguous_beside_infinities")
+def takes_any_memory_beside_infinities():
+    """Gives -inf in the first column, and the rest from where it lies."""
+    return _after_infinities("takes_any_memory_beside_infinities", lambda x: x)
 
 
 @aot((MATRIX,), expected=FOUND)

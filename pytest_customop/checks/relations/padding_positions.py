@@ -174,7 +174,7 @@ CHECK = Check(
     variants=(),
     findings=FINDINGS,
     catches=(
-        "-1 that acts as the last position, although a docstring says that it stands for none: the op "
+        "A -1 that acts as the last position, although a docstring says that it stands for none: the op "
         "gives exactly the same with both, and something else with another position."
     ),
     cannot_see=(

@@ -178,7 +178,7 @@ CHECK = Check(
     cheap_variants=("arguments",),
     findings=FINDINGS,
     catches=(
-        "int64 numbers that pass through float32, float64 or int32: ranks, orders, differences, and "
+        "Numbers of int64 that pass through float32, float64 or int32: ranks, orders, differences, and "
         "comparisons of ids, hashes and times. If a result stays the same with 1, 2 and 5 added to all "
         "numbers, or changes by a multiple of what is added, it must do so near 2**24, 2**31 and 2**53 "
         "too. Numbers that the narrower dtype still holds are tried first, so that the op's own limits are "
