@@ -256,8 +256,9 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "Padding that changes a result, although the op has lengths of sequences and its docstring says "
-        "that padding is ignored: a path that starts at the last step, a mean over all steps. A sequence "
-        "with padding is compared with the same sequence cut off."
+        "that padding is ignored, or that a length is the number of valid steps: a path that starts at "
+        "the last step, a mean over all steps. A sequence with padding is compared with the same "
+        "sequence cut off."
     ),
     cannot_see=(
         "Ops without such a docstring, lengths whose dim is ambiguous, batches that are not the first dim, "
