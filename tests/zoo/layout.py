@@ -57,7 +57,7 @@ def takes_memory_for_contiguous_beside_infinities():
 @aot((MATRIX,), twin_of="takes_memory_for_contiguous_beside_infinities")
 def takes_any_memory_beside_infinities():
     """Gives -inf in the first column, and the rest from where it lies."""
-    return _after_infinities("takes_any_memory_beside_infinities", lambda x: x)
+    return _after_infinities("takes_any_memory_beside_infinities", torch.Tensor.contiguous)
 
 
 @aot((MATRIX,), expected=FOUND)
