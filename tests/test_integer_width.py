@@ -215,4 +215,4 @@ def test_what_the_code_says(kernel: Any, wraps: str, tells: bool) -> None:
     code = dtype_code(resolve(op_of(kernel, f"says_{kernel.__name__}")))
     assert code.wraps.startswith(wraps)
     assert bool(code.wraps) == bool(wraps)
-    assert (code.tells_dtypes, code.is_known) == (tells, True)
+    assert (code.depends_on_dtype, code.is_known) == (tells, True)

@@ -51,12 +51,12 @@ class DtypeCode(NamedTuple):
 
     Args:
         wraps: the sign that integers wrap, or count as bits, on purpose; empty without one.
-        tells_dtypes: whether another dtype may take another path.
+        depends_on_dtype: whether another dtype may take another path.
         is_known: whether the Python code of a kernel is known.
     """
 
     wraps: str
-    tells_dtypes: bool
+    depends_on_dtype: bool
     is_known: bool
 
 
@@ -65,7 +65,7 @@ def dtype_code(op: Op) -> DtypeCode:
     """Read the names of an op and of its arguments, and the source of its Python functions."""
     names = [op.name.partition("::")[2], *(argument.name for argument in op.arguments)]
     wraps = next((f"the name {name}" for name in names if _WRAPPING_NAMES.search(name)), "")
-    tells, is_known = False, False
+    depends, is_known = False, False
     for function in _reached(op):
         is_known = True
         name = getattr(function, "__name__", "")
@@ -73,15 +73,15 @@ def dtype_code(op: Op) -> DtypeCode:
             wraps = wraps or f"the name {name}"
         tree, text = _tree(function)
         if tree is None:
-            tells = True
+            depends = True
             continue
         if _ON_PURPOSE.search(text):
             wraps = wraps or "a comment"
         reader = _Reader()
         reader.visit(tree)
         wraps = wraps or reader.wraps
-        tells = tells or reader.tells
-    return DtypeCode(wraps, tells, is_known)
+        depends = depends or reader.depends
+    return DtypeCode(wraps, depends, is_known)
 
 
 def _reached(op: Op) -> Iterator[Any]:
@@ -139,7 +139,7 @@ class _Reader(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.wraps = ""
-        self.tells = False
+        self.depends = False
 
     def visit_If(self, node: ast.If) -> None:
         if not (
@@ -171,17 +171,17 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Compare(self, node: ast.Compare) -> None:
         if any(_names_dtype(operand) for operand in (node.left, *node.comparators)):
-            self.tells = True
+            self.depends = True
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if _names_dtype(node.slice):
-            self.tells = True
+            self.depends = True
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if node.attr in _DTYPE_ATTRIBUTES:
-            self.tells = True
+            self.depends = True
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -192,9 +192,9 @@ class _Reader(ast.NodeVisitor):
             self.wraps = self.wraps or f"a call of {name}"
         takes = [*node.args, *(keyword.value for keyword in node.keywords)]
         if name in _DTYPE_CALLS or (name == "get" and any(map(_names_dtype, takes))):
-            self.tells = True
+            self.depends = True
         if name == "view" and any(map(_is_dtype, takes)):
-            self.tells = True
+            self.depends = True
         self.generic_visit(node)
 
     def _operator(self, operator: ast.operator, left: ast.AST) -> None:

@@ -148,7 +148,7 @@ class Comparison:
     def _demanding(self) -> list[tuple[Fill, bool]]:
         """Numbers near the ends of what the sample shows, then of the dtype."""
         shown, allowed = self._limits(beyond=False), self._limits(beyond=True)
-        ends = not (self._is_native or self._code.tells_dtypes)
+        ends = not (self._is_native or self._code.depends_on_dtype)
         fills = [(fill, False) for fill in demanding_fills(shown, self._has_32_bits, ends)]
         if shown != allowed and not self._is_native:
             fills += [(fill, True) for fill in demanding_fills(allowed, self._has_32_bits, ends)]
@@ -163,7 +163,7 @@ class Comparison:
             return True
         if wide.is_floating_point:
             return outcome.is_far and not fill.demanding
-        knows_all = self._code.is_known and not self._code.tells_dtypes and not self._is_native
+        knows_all = self._code.is_known and not self._code.depends_on_dtype and not self._is_native
         return outcome.is_sum or knows_all
 
     def _at(self, fill: Fill, wide: torch.dtype) -> Found | str:
