@@ -103,21 +103,16 @@ def skip_if_rejected(case: Case) -> None:
 
 
 def _classify(case: Case) -> _Answer:
-    answer = _slow_part(case) or _classify_calls(case)
-    is_slow = isinstance(answer, (CheckSkipped, _Failure)) and answer.code in ("costly", "hang")
-    if is_slow and case.base_case is not None and case.variant is not None:
-        _slow_variants.setdefault(case.base_case, set()).add(case.variant)
+    assert case.base_case is not None  # it is a variant
+    assert case.variant is not None
+    slow_variants = _slow_variants.setdefault(case.base_case, set())
+    steps = case.variant.split(JOINT)
+    if len(steps) > 1 and not slow_variants.isdisjoint(steps):
+        return skip("costly", "the op takes too long on one of its changes alone", unjudged=False)
+    answer = _classify_calls(case)
+    if isinstance(answer, (CheckSkipped, _Failure)) and answer.code in ("costly", "hang"):
+        slow_variants.add(case.variant)
     return answer
-
-
-def _slow_part(case: Case) -> CheckSkipped | None:
-    """The skip of a variant with several steps if the op takes too long on one of them alone."""
-    steps = (case.variant or "").split(JOINT)
-    known = _slow_variants.get(case.base_case, set()) if case.base_case is not None else set()
-    slow = next((step for step in steps if step in known), None)
-    if slow is None:
-        return None
-    return skip("costly", f"the op takes too long on the variant {slow} alone", unjudged=False)
 
 
 def _classify_calls(case: Case) -> _Answer:
