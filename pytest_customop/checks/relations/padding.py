@@ -82,8 +82,8 @@ def check_padding(case: Case) -> None:
         cut, wrong = broken
         raise fail(
             "padding-has-influence",
-            f"{case.op.name}: entry {cut.entry}, of length {cut.length} and padded to {cut.steps}, gives "
-            f"something else than the same entry cut off at its length: {wrong}",
+            f"{case.op.name}: with a length of {cut.length} and {cut.steps} steps, entry {cut.entry} gives "
+            f"something else than cut off after {cut.length} steps: {wrong}",
             f'A docstring says: "{shorten(sentence_of_padding(case.op), _QUOTED)}"',
             repro=_script(case, broken),
             picture=wrong.picture,
@@ -227,9 +227,9 @@ FINDINGS = {
             "sequence. The result for a sequence then depends on the longest one in its batch."
         ),
         fix=(
-            "Look for code that starts from the end, divides by the number of steps, or takes the largest "
-            "of all of them: it must use the length of the sequence. If padding is meant to count, correct "
-            "the docstring."
+            "Look for code that starts from the end, divides by the number of steps, or takes the "
+            "maximum over all steps: it must use the length of the sequence. If padding is meant to count, "
+            "correct the docstring."
         ),
         before="""
 tag = int(best[entry, -1])               # of the padding

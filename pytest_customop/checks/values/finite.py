@@ -75,8 +75,8 @@ FINDINGS = {
             "length: one such row makes the loss NaN, and the next optimizer step makes every weight NaN."
         ),
         fix=(
-            "Divide by max(count, 1), or by the length plus an eps, or write 0 where nothing is left. If "
-            "NaN is intended, mention it in the docstring: the check is then silent."
+            "Divide by max(count, 1), or by a length or scale of at least some eps, or write 0 where "
+            "nothing is left. If NaN is intended, mention it in the docstring: the check is then silent."
         ),
         before="""
 out = sums / counts[:, None]              # 0 / 0 for an empty bag
