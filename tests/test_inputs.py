@@ -9,7 +9,7 @@ import torch
 
 from pytest_customop import GradOptions, Sample, tensor
 from pytest_customop.cases.arguments import Placement, draw
-from pytest_customop.cases.tensors import describe
+from pytest_customop.cases.describe import describe
 from pytest_customop.declare import ops as ops_module
 
 SIN = ops_module.resolve("aten::add.Tensor")

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from pytest_customop.cases.describe import describe, digest
 from pytest_customop.cases.tensors import (
     Copier,
-    describe,
     difference,
-    digest,
     leaves,
     map_tensors,
     output_leaves,

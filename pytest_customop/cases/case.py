@@ -16,15 +16,14 @@ from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
 from .arguments import Arguments, Placement, draw, dtype_of
+from .describe import describe, summary
 from .run import Run, gradients, random_like
 from .template import described, redrawn, sizes_besides
 from .tensors import (
     DEFAULT_TOLERANCES,
     base_name,
-    describe,
     is_differentiable,
     leaves,
-    summary,
 )
 
 Tolerances = Mapping[torch.dtype, tuple[float, float]]

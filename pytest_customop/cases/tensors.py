@@ -1,25 +1,19 @@
-"""Walk, copy, describe and compare the values that go in and out of ops.
+"""Walk, copy and compare the values that go in and out of ops.
 
 An op's arguments and results are tensors, None, plain values, and lists of these.
 """
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..compat.tensors import neg_view
 from ..core.wording import dtype_name, layout_name
-from ..declare.inputs import TensorSpec
 
-# The most values of a described tensor that are listed: floating-point ones, and others.
-_FRACTIONS, _WHOLE = 24, 64
 # Dtypes for which torch has few kernels.
 _STORED_ONLY = frozenset({torch.uint16, torch.uint32, torch.uint64})
 # The table of torch.testing.assert_close: dtype -> (rtol, atol); every other dtype compares exactly.
@@ -211,6 +205,13 @@ def gaps(actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
     return torch.where(equal, 0.0, gap).nan_to_num(nan=math.inf, posinf=math.inf)
 
 
+def largest_gap(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """The largest of the `gaps` of two tensors of one shape; for integers, how many elements differ."""
+    if not is_differentiable(expected.dtype):
+        return float((actual != expected).sum())
+    return float(gaps(in_double(actual), in_double(expected)).max()) if actual.numel() else 0.0
+
+
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether two tensors are equal in shape, dtype, device and values, where NaN equals NaN."""
     return difference(left, right, 0.0, 0.0) is None
@@ -280,61 +281,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, torch.Size):
         return str(tuple(value))
     return dtype_name(value) if isinstance(value, torch.dtype) else str(value)
-
-
-def describe(value: Any) -> str:
-    """One argument in words: a tensor by dtype, shape, strides and a hash of its values; others by repr."""
-    if isinstance(value, torch.Tensor):
-        return f"{summary(value)} values sha256:{digest(value)}"
-    if isinstance(value, (list, tuple)) and any(isinstance(e, torch.Tensor) for e in value):
-        return f"[{', '.join(describe(element) for element in value)}]"
-    if isinstance(value, TensorSpec) and value.values_dtype is not None:
-        return repr(_by_range(value))
-    return repr(value)
-
-
-def _by_range(spec: TensorSpec) -> TensorSpec:
-    """A description that replaces values by their range if there are many."""
-    values = torch.as_tensor(spec.values)
-    fractions = values.is_floating_point()
-    if values.numel() <= (_FRACTIONS if fractions else _WHOLE) or values.is_complex():
-        return replace(spec, values=_rounded(values.tolist()))
-    unlisted = replace(spec, values=None, dtype=spec.dtype or (None if fractions else values.dtype))
-    if values.dtype == torch.bool:
-        return unlisted
-    low, high = (bound.item() for bound in torch.aminmax(values.float() if fractions else values))
-    return replace(unlisted, low=_rounded(low), high=_rounded(high) if fractions else high + 1)
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers rounded to six digits, also in lists."""
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def summary(tensor: torch.Tensor) -> str:
-    """A tensor in words, without its values: `float32[5, 4] strides (1, 5) requires_grad`."""
-    text = f"{dtype_name(tensor.dtype)}{list(tensor.shape)}"
-    if tensor.layout != torch.strided:
-        return f"{text} {layout_name(tensor.layout)}"
-    if not tensor.is_contiguous():
-        text += f" strides {tuple(tensor.stride())}"
-    if tensor.storage_offset():
-        text += f" offset {tensor.storage_offset()}"
-    if tensor.device.type != "cpu":
-        text += f" on {tensor.device}"
-    if tensor.requires_grad:
-        text += " requires_grad"
-    return text
-
-
-def digest(tensor: torch.Tensor) -> str:
-    """Eight hex digits of a hash of the values, to distinguish real tensors in a message."""
-    value = readable(tensor).cpu().contiguous()
-    size = value.numel() * value.element_size()
-    data = ctypes.string_at(value.data_ptr(), size) if size else b""
-    return hashlib.sha256(data).hexdigest()[:8]
 
 
 def equal_values(actual: Any, expected: Any) -> bool:

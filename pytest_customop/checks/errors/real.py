@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...cases.case import Case
-from ...cases.tensors import describe, summary
+from ...cases.describe import describe, summary
 from ...core.tracebacks import error_line, traceback_text
 from ...findings import Explanation, doc_links, fail
 from ..check import Check

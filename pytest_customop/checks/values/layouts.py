@@ -13,10 +13,9 @@ from ...cases.guarded import LAY_OUT
 from ...cases.picture import picture_of
 from ...cases.tensors import (
     difference,
-    gaps,
-    in_double,
     is_differentiable,
     is_plain,
+    largest_gap,
     largest_magnitude,
     readable,
 )
@@ -193,9 +192,7 @@ def _largest_gap(actual: Any, expected: Any) -> float | None:
     same_form = left.shape == right.shape and left.dtype == right.dtype
     if not (same_form and comparable(left) and comparable(right)):
         return None
-    if not is_differentiable(left.dtype):
-        return float((left != right).sum())
-    return float(gaps(in_double(left), in_double(right)).max()) if left.numel() else 0.0
+    return largest_gap(left, right)
 
 
 def _picture(actual: Leaves, expected: Leaves, magnitude: float) -> Mapping[str, Any] | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from ....cases.arguments import Arguments
-from ....cases.tensors import base_name, is_plain, storage_bytes, summary
+from ....cases.describe import summary
+from ....cases.tensors import base_name, is_plain, storage_bytes
 
 
 def share_memory(left: torch.Tensor, right: torch.Tensor) -> bool:
