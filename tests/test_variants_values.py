@@ -268,6 +268,22 @@ def test_a_large_variant_whose_backward_raises_is_not_called_again(
     assert [result.finding for result in large] == ["backward-raises"]
 
 
+def test_an_op_that_compares_all_pairs_is_not_called_on_many_rows() -> None:
+    sizes = set()
+
+    @torch.library.custom_op("t_values::pairs", mutates_args=())
+    def pairs(x: torch.Tensor) -> torch.Tensor:
+        sizes.add(x.numel())
+        sum(range(x.numel() ** 2 // 200))
+        return x * 2
+
+    pairs.register_fake(torch.empty_like)
+    results = check_op(pairs, [(tensor(8),)], checks="fake.forward", variants="quick,large")
+    outcomes = {result.place.variant: result.outcome for result in results}
+    assert outcomes == {None: "passed", "large0": "skipped", "hundreds0": "passed"}
+    assert max(sizes) < 10_000
+
+
 def test_a_large_variant_that_returns_thousands_of_tensors_is_skipped() -> None:
     @torch.library.custom_op("t_values::columns", mutates_args=())
     def columns(x: torch.Tensor) -> List[torch.Tensor]:

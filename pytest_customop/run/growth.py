@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
-from math import prod
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..cases.case import Case
 from ..core.tracebacks import reraise_bug
@@ -13,16 +14,17 @@ from ..declare.variant import LARGE
 from ..findings import CheckSkipped, skip
 
 _PART = 8  # the grown size is divided by this for the smaller variant
-_TINY_PARTS = (64, 16)  # tried first: for some ops even the smaller variant takes many seconds
+_TINY_PARTS = (64, 2 * _PART)  # tried first: for some ops even the smaller one takes many seconds
 _ELEMENTS = 2**27  # the most elements of all outputs, extrapolated from the smaller variant
 _OUTPUTS = 128  # the most tensors that a call may return, if their number grows with the size
 _AFFORDABLE = 0.05  # seconds for the calls that decide whether the op accepts the variant
 _SECONDS = 4 * _AFFORDABLE / _PART  # for a call on the smaller one, if its time grows with the size
 _WITH_BACKWARD = 3  # a call with its backward may take this many times as long as a call
-_TRIES = 3  # calls that are timed: on a busy machine one may take several times as long as another
+_TRIES = 2  # calls that are timed: on a busy machine one may take several times as long as another
 _SLOW = 1.0  # a variant of the sample's sizes is skipped if its calls take more seconds than this
 _TIMES_SAMPLE = 20.0  # and more than this many times as long as the sample's calls
-_HOPELESS = 10.0  # a try that takes this many times the affordable time is not repeated
+_SHORT = 1e-4  # seconds; some clocks cannot tell shorter times from 0
+_HOPELESS = 4.0  # a try that takes this many times the affordable time is not repeated
 
 
 def is_large(case: Case) -> bool:
@@ -44,11 +46,13 @@ def skip_if_costly(case: Case) -> None:
     smaller = _smaller(case, _PART)
     if smaller is None:
         return
-    for tiny in filter(None, (_smaller(case, part) for part in _TINY_PARTS)):
-        _skip_if_longer(tiny)
+    parts = [part for size in _TINY_PARTS if (part := _smaller(case, size)) is not None]
+    seconds = [_skip_if_longer(part) for part in parts]
     run = smaller.run(smaller.inputs())  # the first call may be slow for other reasons
-    _skip_if_longer(smaller)
-    elements = sum(prod(tensor.shape) for _, tensor in run.outputs) * _PART**2
+    seconds.append(_skip_if_longer(smaller))
+    if len(parts) == len(_TINY_PARTS):
+        _skip_if_growing((parts[-1], smaller), seconds[-2:])
+    elements = sum(math.prod(tensor.shape) for _, tensor in run.outputs) * _PART**2
     if elements > _ELEMENTS:
         raise costly(f"the outputs may have {elements} elements")
     tensors = len(run.outputs) * _PART
@@ -57,12 +61,37 @@ def skip_if_costly(case: Case) -> None:
         raise costly(f"it may return {tensors} tensors")
 
 
-def _skip_if_longer(case: Case) -> None:
-    """Skip if a call with its backward takes too long even on a smaller case."""
+def _skip_if_longer(case: Case) -> float:
+    """The seconds of a call with its backward; skips if it takes too long even on a smaller case."""
     affordable = _SECONDS * (_WITH_BACKWARD if case.requires_grad else 1)
     seconds = _fastest(lambda: call_with_backward(case), affordable)
     if seconds > affordable:
         raise costly(f"a call on a smaller part of them takes {seconds:.2f} s")
+    return seconds
+
+
+def _skip_if_growing(parts: Sequence[Case], seconds: Sequence[float]) -> None:
+    """Skip if the whole takes too long, should the time go on growing as from half a part to the part.
+
+    An op that compares all pairs of rows takes 64 times as long for eight times as many.
+
+    Args:
+        parts: the half, and the part.
+        seconds: of a call of each, which is repeated before the variant is skipped.
+    """
+    expected = _expected(*seconds)
+    if expected > _HOPELESS * _AFFORDABLE:
+        again = [_fastest(partial(call_with_backward, part), 0.0, tries=1) for part in parts]
+        expected = _expected(*map(min, seconds, again))
+    if expected > _HOPELESS * _AFFORDABLE:
+        raise costly(
+            f"a call may take {expected:.1f} s, if its time goes on growing as for parts of them"
+        )
+
+
+def _expected(of_half: float, of_part: float) -> float:
+    """The seconds for `_PART` times the part, if each doubling takes as many times as long as this one."""
+    return of_part * math.pow(of_part / max(of_half, _SHORT), math.log2(_PART))
 
 
 def call_with_backward(case: Case) -> None:
