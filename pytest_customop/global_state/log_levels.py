@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import functools
 import logging
+from typing import NamedTuple
+
+
+class _Torch(NamedTuple):
+    """torch's loggers, and its names that are no loggers yet, with what stands for them."""
+
+    loggers: tuple[logging.Logger, ...]
+    names: tuple[str, ...]
+    placeholders: tuple[object, ...]
 
 
 @functools.lru_cache(maxsize=1)
-def _torch_loggers(count: int) -> tuple[list[logging.Logger], list[str]]:
-    """torch's loggers, and its names that are no loggers yet.
+def _of_torch(count: int) -> _Torch:
+    """What the logging module knows of torch.
 
     Args:
         count: the number of all logger names: the result is cached until it changes.
     """
-    names = logging.root.manager.loggerDict.items()
-    entries = [
-        (name, entry) for name, entry in names if name == "torch" or name.startswith("torch.")
-    ]
-    loggers = [entry for _, entry in entries if isinstance(entry, logging.Logger)]
-    return loggers, [name for name, entry in entries if not isinstance(entry, logging.Logger)]
+    known = logging.root.manager.loggerDict.items()
+    entries = {name: entry for name, entry in known if f"{name}.".startswith("torch.")}
+    loggers = tuple(entry for entry in entries.values() if isinstance(entry, logging.Logger))
+    others = {name: each for name, each in entries.items() if not isinstance(each, logging.Logger)}
+    return _Torch(loggers, tuple(others), tuple(others.values()))
 
 
 def read() -> dict[str, int]:
     """The levels by logger name: of the root logger, and of torch's loggers that have a level."""
     known = logging.root.manager.loggerDict
-    loggers, names = _torch_loggers(len(known))
-    since = [entry for entry in map(known.get, names) if isinstance(entry, logging.Logger)]
-    levels = {logger.name: logger.level for logger in (*loggers, *since) if logger.level}
+    torch = _of_torch(len(known))
+    if tuple(map(known.get, torch.names)) != torch.placeholders:  # a name has become a logger
+        _of_torch.cache_clear()
+        torch = _of_torch(len(known))
+    levels = {logger.name: logger.level for logger in torch.loggers if logger.level}
     return {"": logging.root.level, **levels}
 
 

@@ -6,7 +6,7 @@ Imports no torch, so that the controller of pytest-xdist can print a report with
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..plan.place import GENERATED, Place
@@ -146,11 +146,10 @@ class ResultRecord:
 
 def to_wire(record: ResultRecord) -> dict[str, Any]:
     """The record as dicts, lists, strings and numbers, which JSON and execnet can carry."""
-    plain = asdict(record)
-    plain["arguments"] = list(record.arguments)
+    plain = {**vars(record), "place": {**vars(record.place)}, "arguments": list(record.arguments)}
     if record.finding is not None:
-        for name in _TUPLES:
-            plain["finding"][name] = list(plain["finding"][name])
+        lists = {name: list(getattr(record.finding, name)) for name in _TUPLES}
+        plain["finding"] = {**vars(record.finding), **lists}
     return plain
 
 
