@@ -496,6 +496,32 @@ def test_a_gradient_said_to_be_an_estimate_is_noted_where_the_largest_number_sca
 
 
 @pytest.mark.parametrize(
+    ("text", "of_module", "outcome"),
+    [
+        ("1 from 0 on. In backward the step has the derivative of a sigmoid.", "", "noted"),
+        ("1 from 0 on.", "Spikes, each with a surrogate gradient.", "noted"),
+        ("1 from 0 on. In backward it has the derivative of the step.", "Spikes.", "failed"),
+    ],
+)
+def test_a_step_with_a_gradient_said_to_be_another_one_s_is_noted(
+    text: str, of_module: str, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        return (x >= 0).to(x.dtype)
+
+    kernel.__doc__ = text
+    monkeypatch.setitem(globals(), "__doc__", of_module)
+    op: Any = torch.library.custom_op(f"t_judgement::step{len(text)}", kernel, mutates_args=())
+    op.register_fake(torch.empty_like)
+    op.register_autograd(
+        lambda ctx, grad: grad * ctx.saved_tensors[0].sigmoid(),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    sample = (torch.randn(5, requires_grad=True),)
+    assert outcomes_of(op, sample) == {(outcome, "gradient-of-a-step-function")}
+
+
+@pytest.mark.parametrize(
     ("text", "outcome"),
     [
         ("What the backward gives is not its derivative, but twice that.", "noted"),

@@ -14,12 +14,15 @@ from ..compat.ops import fake_kernel_of
 from ..core.tracebacks import chain, frames_of, is_of_author, raised_on_purpose, traceback_text
 from ..declare.ops import Op
 from ..findings import REFUSED_ON_PURPOSE, CheckFailed, fail
-from .documentation import python_functions, texts_about
+from .documentation import python_functions, texts_about, texts_beside
 
 _ESTIMATE = re.compile(
-    r"straight[- ]?through|\bSTE\b|surrogate gradient|pseudo-?gradient|gradient estimat", re.I
+    r"straight[- ]?through|\bSTE\b|surrogate gradient|pseudo-?gradient|gradient estimat"
+    # "in backward the step has the derivative of an arctan"
+    r"|\b(step|spike|heaviside|threshold|sign|round)\w*\s+(function\s+)?(has|gets|takes|uses)\s+the"
+    r"\s+(derivative|gradient|slope)\s+of\b",
+    re.I,
 )
-
 
 _GRADIENT = r"(gradient|derivative|backward)"
 _PURPOSE = r"(on purpose|deliberate|intentional)"
@@ -85,6 +88,11 @@ def backward_raises(text: str, error: BaseException, *, repro: str | None = None
 def is_estimate_by_source(op: Op) -> bool:
     """Whether an op's Python source, comments and docstrings included, calls its gradient an estimate."""
     return _says(op, _ESTIMATE)
+
+
+def is_estimate_by_module(op: Op) -> bool:
+    """Whether the docstring of the op's module calls a gradient an estimate."""
+    return any(map(_ESTIMATE.search, texts_beside(op)))
 
 
 def is_no_derivative_by_source(op: Op) -> bool:

@@ -13,6 +13,7 @@ from ..cases.case import Case
 from ..cases.deliberate import (
     clips_by_docstring,
     gives_ties_by_source,
+    is_estimate_by_module,
     is_estimate_by_source,
     is_no_derivative_by_source,
 )
@@ -114,6 +115,10 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(NOT_ASKED, ties_reason)
     if finding.code in (*_OF_STEPS, "gradient-mismatch") and is_estimate_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
+    if finding.code in _OF_STEPS and is_estimate_by_module(case.op):
+        return Note(
+            NOT_ASKED, "the docstring of the op's module says that a gradient is an estimate"
+        )
     if finding.code == "second-order-gradient-mismatch" and _marks_an_output(case):
         return Note(
             NOT_ASKED, "an output, which the formula may use, is marked as not differentiable"
