@@ -191,7 +191,7 @@ mask = torch.rand(x.shape, generator=GENERATOR) > p
 mask = torch.rand(x.shape) > p
 """,
         docs=(doc_links.CHECKPOINT,),
-        follows=("undeclared-mutation", "outputs-ignore-seed"),
+        follows=("undeclared-mutation", "outputs-ignore-seed", "uninitialized-gradient"),
     ),
 }
 

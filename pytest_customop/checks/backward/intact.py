@@ -187,7 +187,7 @@ def backward(ctx, grad):
     return total * ctx.factor
 """,
         docs=(doc_links.AUTOGRAD_NOTES,),
-        follows=("backward-mutates",),
+        follows=("backward-mutates", "uninitialized-gradient"),
     ),
     "gradient-overwritten": Explanation(
         meaning="The backward returns memory that its next call writes to.",

@@ -264,6 +264,7 @@ def backward(ctx, grad):
     return kernel(grad.data_ptr(), grad.numel())
 """,
         docs=(doc_links.EXTENDING, doc_links.CONTIGUOUS),
+        follows=("uninitialized-gradient",),
     ),
 }
 

@@ -165,6 +165,7 @@ def backward(ctx, grad):
     return paste(grad)
 """,
         docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
+        follows=("uninitialized-gradient",),
     ),
 }
 

@@ -186,6 +186,7 @@ def setup_context(ctx, inputs, output):
     ctx.save_for_backward(inputs[0])
 """,
         docs=(doc_links.SAVE_FOR_BACKWARD, doc_links.EXTENDING),
+        follows=("uninitialized-gradient",),
     ),
     "backward-state-shared": Explanation(
         meaning=(
@@ -213,6 +214,7 @@ def backward(ctx, grad):
     return grad * x.cos()
 """,
         docs=(doc_links.SAVE_FOR_BACKWARD, doc_links.EXTENDING),
+        follows=("uninitialized-gradient",),
     ),
 }
 

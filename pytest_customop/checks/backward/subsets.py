@@ -148,6 +148,7 @@ def backward(ctx, grad):
     return grad * w if wanted[0] else None, grad * x if wanted[1] else None
 """,
         docs=(doc_links.EXTENDING, doc_links.REGISTER_AUTOGRAD),
+        follows=("uninitialized-gradient",),
     ),
 }
 

@@ -122,6 +122,7 @@ def backward(ctx, grad_values, grad_norm):
     return gradient
 """,
         docs=(doc_links.SET_MATERIALIZE_GRADS, doc_links.EXTENDING),
+        follows=("uninitialized-gradient",),
     ),
 }
 

@@ -158,6 +158,6 @@ def _setup(ctx, inputs, output):
     ctx.shape = inputs[0].shape
 """,
         docs=(doc_links.REGISTER_AUTOGRAD, doc_links.COMPILE),
-        follows=(*_RELIED_ON, "backward-raises"),
+        follows=(*_RELIED_ON, "backward-raises", "uninitialized-gradient"),
     ),
 }

@@ -158,7 +158,7 @@ def backward(ctx, grad):
     return grad * 2 * z.conj()
 """,
         docs=(doc_links.GRADCHECK, doc_links.GRADCHECK_NOTES, doc_links.AUTOGRAD_NOTES),
-        follows=("undeclared-mutation", "backward-not-linear"),
+        follows=("undeclared-mutation", "backward-not-linear", "uninitialized-gradient"),
     ),
     AT_TIES: Explanation(
         meaning=(
@@ -211,7 +211,7 @@ def backward(ctx, grad):
     return grad / norm - x * (grad * x).sum(-1, keepdim=True) / norm**3
 """,
         docs=(doc_links.GRADCHECK, doc_links.AUTOGRAD_NOTES),
-        follows=("undeclared-mutation", "uninitialized-output"),
+        follows=("undeclared-mutation", "uninitialized-output", "uninitialized-gradient"),
     ),
     "gradient-missing": Explanation(
         meaning="The backward returns None, or zeros, for an input that the output depends on.",

@@ -164,7 +164,7 @@ def backward(ctx, grad):
     return 3 * x**2 * grad
 """,
         docs=(doc_links.GRADGRADCHECK, doc_links.ONCE_DIFFERENTIABLE),
-        follows=("second-order-lost",),
+        follows=("second-order-lost", "uninitialized-gradient"),
     ),
 }
 

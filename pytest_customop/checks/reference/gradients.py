@@ -197,7 +197,7 @@ def backward(ctx, grad):
     return grad * (ctx.x.abs() <= 1)
 """,
         docs=(doc_links.REGISTER_AUTOGRAD,),
-        follows=("gradient-mismatch", "backward-raises"),
+        follows=("gradient-mismatch", "backward-raises", "uninitialized-gradient"),
     ),
 }
 

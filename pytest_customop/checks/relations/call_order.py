@@ -138,7 +138,7 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
 
 def _filled(case: Case) -> AbstractContextManager[None]:
     sizes = [tensor.numel() * tensor.itemsize for _, tensor in case.inputs().tensors()]
-    return fresh_memory_filled(sizes, 0xFF, nan=True, device="cpu")
+    return fresh_memory_filled(sizes, 0xFF, True, device="cpu")
 
 
 def _disagreement(

@@ -121,7 +121,7 @@ def is_unsteady(again: Callable[[], Leaves], first: Leaves, second: Leaves, name
     if not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
         return not equal_values(dict(again()).get(name), expected)
 
-    with fresh_memory_filled((), 0xFF, nan=True, device=expected.device.type):
+    with fresh_memory_filled((), 0xFF, True, device=expected.device.type):
         filled = dict(again()).get(name)
     if isinstance(filled, torch.Tensor) and has_new_nan(filled, expected):
         return True

@@ -170,7 +170,12 @@ def forward(x):
     return x.tanh()
 """,
         docs=(doc_links.AUTOGRAD_NOTES, doc_links.AUTOGRAD),
-        follows=("stale-result", "outputs-not-repeatable", "uninitialized-output"),
+        follows=(
+            "stale-result",
+            "outputs-not-repeatable",
+            "uninitialized-output",
+            "uninitialized-gradient",
+        ),
     ),
     "grad-mode-raises": Explanation(
         meaning=(

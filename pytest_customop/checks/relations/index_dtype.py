@@ -314,7 +314,7 @@ FINDINGS = {
         before=_BEFORE,
         after=_AFTER,
         docs=(doc_links.REGISTER_AUTOGRAD, doc_links.TENSOR_ATTRIBUTES),
-        follows=("index-dtype-mismatch", "gradient-mismatch"),
+        follows=("index-dtype-mismatch", "gradient-mismatch", "uninitialized-gradient"),
     ),
 }
 

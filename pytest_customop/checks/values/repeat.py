@@ -75,7 +75,7 @@ def _call(calls: Caller, arguments: Arguments) -> Run:
 
 def _skip_if_unwritten(calls: Caller, arguments: Arguments, kept: Leaves) -> None:
     """Skip if the results for these arguments contain unwritten memory."""
-    with fresh_memory_filled((), 0xFF, nan=True, device=calls.case.placement.device):
+    with fresh_memory_filled((), 0xFF, True, device=calls.case.placement.device):
         filled = results(calls(arguments))
     if any(
         isinstance(value, torch.Tensor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,11 +21,15 @@ from .memory.calls import (
     skip_if_random,
 )
 from .memory.perturb import EXTREMES, changeable
-from .memory.poison import fresh_memory_filled
+from .memory.poison import (
+    FIRST,
+    SECOND,
+    Filling,
+    filling_lines,
+    fresh_memory_filled,
+    likely_sizes,
+)
 from .repeat import check_repeat
-
-# (the byte in freed blocks, whether torch fills empty tensors with NaN)
-_FIRST, _SECOND = (0xA5, True), (0x3C, False)
 
 
 @dataclass(frozen=True)
@@ -78,17 +81,16 @@ def _fail_if_not_repeatable(case: Case) -> None:
 
 def _compare(calls: Caller, trial: _Inputs) -> None:
     case = calls.case
-    sizes = _sizes(case)
+    sizes = likely_sizes(case)
 
-    def run(filling: tuple[int, bool]) -> Run:
+    def run(filling: Filling) -> Run:
         arguments = trial.fresh()
-        pattern, nan = filling
-        with fresh_memory_filled(sizes, pattern, nan=nan, device=case.placement.device):
+        with fresh_memory_filled(sizes, *filling, device=case.placement.device):
             return calls(arguments)
 
-    filling = _FIRST
+    filling = FIRST
     if run(filling).error is not None:
-        filling = (_FIRST[0], False)  # torch cannot fill every dtype
+        filling = FIRST._replace(nan=False)  # torch cannot fill every dtype
     first, again = run(filling), run(filling)
     if first.error is not None or again.error is not None:
         if trial.description:
@@ -102,7 +104,7 @@ def _compare(calls: Caller, trial: _Inputs) -> None:
             _fail_if_not_repeatable(case)
         reason = "the op gives other values each time: see values.repeat"
         raise skip("nondeterministic", reason, unjudged=False)
-    second = run(_SECOND)
+    second = run(SECOND)
     wrong = "the op raises" if second.error else first_difference(results(first), results(second))
     if wrong is None or not _confirmed(run, filling, first):
         return
@@ -112,58 +114,29 @@ def _compare(calls: Caller, trial: _Inputs) -> None:
         "uninitialized-output",
         f"{case.op.name}{trial.description}: the results depend on what fresh memory held: {wrong}",
         "(first: fresh memory filled with NaN or a fixed byte; second: with another byte)",
-        repro=CALL + trial.script + _script(sizes),
+        repro=CALL + trial.script + filling_lines(sizes) + _COMPARE,
     )
 
 
-def _confirmed(
-    run: Callable[[tuple[int, bool]], Run], filling: tuple[int, bool], first: Run
-) -> bool:
+def _confirmed(run: Callable[[Filling], Run], filling: Filling, first: Run) -> bool:
     """Whether the first filling gives the same results again, and the second filling others."""
-    same, second = run(filling), run(_SECOND)
+    same, second = run(filling), run(SECOND)
     if same.error is not None or first_difference(results(same), results(first)) is not None:
         return False
     return second.error is not None or first_difference(results(second), results(first)) is not None
 
 
-def _sizes(case: Case) -> set[int]:
-    """The sizes in bytes of the memory that the op may allocate."""
-    tensors = [tensor for _, tensor in (*case.eager.outputs, *case.eager.arguments.tensors())]
-    return {
-        tensor.numel() * width
-        for tensor in tensors
-        if not tensor.is_nested
-        for width in (tensor.element_size(), 4, 8)
-    }
-
-
-def _script(sizes: set[int]) -> str:
-    if "numpy" not in sys.modules:
-        return _FILL.format(blocks="", sizes="")
-    blocks = _BLOCKS.format(sizes=sorted(size for size in sizes if size))
-    return _FILL.format(blocks=blocks)
-
-
-_FILL = """
-import torch.utils.deterministic
-
-torch.use_deterministic_algorithms(True, warn_only=True)
-
+_COMPARE = """
 
 def with_fresh_memory(byte, nan):
     args, kwargs = some()
-{blocks}    torch.utils.deterministic.fill_uninitialized_memory = nan
+    fill(byte, nan)
     return call(args, kwargs)
 
 
 first = with_fresh_memory(0xA5, True)
 second = with_fresh_memory(0x3C, False)
 torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
-"""
-_BLOCKS = """    import numpy
-
-    for size in {sizes}:
-        [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
 """
 
 FINDINGS = {

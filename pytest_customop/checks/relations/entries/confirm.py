@@ -62,7 +62,7 @@ def _shows_fresh_memory(case: Case, group: DimGroup, name: str) -> bool:
     base = Rearranged(case, group).whole
     if base is None or not isinstance(base.get(name), torch.Tensor):
         return False
-    with fresh_memory_filled((), 0xFF, nan=True, device=base[name].device.type):
+    with fresh_memory_filled((), 0xFF, True, device=base[name].device.type):
         filled = (Rearranged(case, group).whole or {}).get(name)
     return isinstance(filled, torch.Tensor) and has_new_nan(filled, base[name])
 

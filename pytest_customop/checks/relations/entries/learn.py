@@ -18,7 +18,13 @@ Way = TypeVar("Way")
 # Findings that also make many entries give something else than few.
 CAUSES = (
     *("reference-mismatch", "precision-mismatch", "gradient-mismatch", "integer-overflow"),
-    *("stale-result", "uninitialized-output", "outputs-not-repeatable", "undeclared-mutation"),
+    *(
+        "stale-result",
+        "uninitialized-output",
+        "uninitialized-gradient",
+        "outputs-not-repeatable",
+        "undeclared-mutation",
+    ),
     "result-depends-on-thread-count",
 )
 

@@ -11,11 +11,27 @@ import ctypes
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from ....cases.case import Case
 from ....cases.tensors import readable
+
+
+class Filling(NamedTuple):
+    """What fresh memory holds.
+
+    Args:
+        pattern: the byte in freed blocks, which numpy and C reuse.
+        nan: whether torch fills its empty tensors with NaN, or the largest integer.
+    """
+
+    pattern: int
+    nan: bool
+
+
+FIRST, SECOND = Filling(0xA5, True), Filling(0x3C, False)
 
 _LARGEST = 1 << 20  # bytes; larger blocks come fresh from the system
 _BLOCKS = 8
@@ -23,7 +39,7 @@ _BLOCKS = 8
 
 @contextlib.contextmanager
 def fresh_memory_filled(
-    sizes: Iterable[int], pattern: int, *, nan: bool, device: str
+    sizes: Iterable[int], pattern: int, nan: bool, *, device: str
 ) -> Iterator[None]:
     """Fill the memory that is allocated in the block.
 
@@ -52,6 +68,41 @@ def fresh_memory_filled(
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         switch.fill_uninitialized_memory = before[2]
+
+
+def likely_sizes(case: Case) -> set[int]:
+    """The sizes in bytes of the memory that an op or its backward may allocate."""
+    tensors = [tensor for _, tensor in (*case.eager.outputs, *case.eager.arguments.tensors())]
+    return {
+        tensor.numel() * width
+        for tensor in tensors
+        if not tensor.is_nested
+        for width in (tensor.element_size(), 4, 8)
+    }
+
+
+def filling_lines(sizes: Iterable[int]) -> str:
+    """The lines of a script that define `fill(byte, nan)`, which fills fresh memory from then on."""
+    if "numpy" not in sys.modules:
+        return _FILL_LINES.format(blocks="")
+    blocks = _BLOCK_LINES.format(sizes=sorted(size for size in sizes if size))
+    return _FILL_LINES.format(blocks=blocks)
+
+
+_FILL_LINES = """
+import torch.utils.deterministic
+
+torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def fill(byte, nan):
+{blocks}    torch.utils.deterministic.fill_uninitialized_memory = nan
+"""
+_BLOCK_LINES = """    import numpy
+
+    for size in {sizes}:
+        [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
+"""
 
 
 def has_new_nan(tensor: torch.Tensor, before: torch.Tensor) -> bool:
