@@ -11,6 +11,7 @@ import torch
 
 from pytest_customop.cases.deliberate import speaks_of_nan
 from pytest_customop.cases.documentation import texts_about
+from pytest_customop.cases.documented import is_not_differentiable
 from pytest_customop.compat.ops import functions_by_name
 from pytest_customop.declare.ops import resolve
 
@@ -62,6 +63,32 @@ def test_longest(x=None):
 def other(x):
     """Something else."""
     return x
+'''
+
+UNNAMED = '''
+import torch
+
+torch.library.define("t_documentation_{n}::rows", "(Tensor table, Tensor ids) -> Tensor")
+torch.library.define("t_documentation_{n}::others", "(Tensor table, Tensor ids) -> Tensor")
+
+
+@torch.library.impl("t_documentation_{n}::rows", ("cpu", "cuda"))
+def _kernel(table, ids):
+    """Rows of a table. They are for serving, and not
+    differentiable.
+    """
+    return table[ids]
+
+
+@torch.library.register_fake("t_documentation_{n}::rows")
+def _(table, ids):
+    return table.new_empty(ids.shape[0], *table.shape[1:])
+
+
+@torch.library.impl("t_documentation_{n}::others", "cpu")
+def _kernel_of_others(table, ids):
+    """Something else."""
+    return table[ids + 1]
 '''
 
 NATIVE = '''
@@ -127,6 +154,15 @@ def test_docstrings_of_the_kernel_and_of_what_calls_the_op(module: types.ModuleT
         "The longest row.",
         "The longest rows.\nrows: how many",
     }
+
+
+@pytest.mark.parametrize("module", [(5, UNNAMED)], indirect=True)
+def test_docstring_of_a_kernel_to_which_no_name_refers(module: types.ModuleType) -> None:
+    assert module._kernel is None
+    op = resolve(module.torch.ops.t_documentation_5.rows)
+    (text,) = texts_about(op)
+    assert text.startswith("Rows of a table.")
+    assert is_not_differentiable(op)  # the sentence goes on in the next line
 
 
 @pytest.mark.parametrize("module", [(2, NATIVE)], indirect=True)

@@ -17,7 +17,8 @@ from ..findings import REFUSED_ON_PURPOSE, CheckFailed, fail
 from .documentation import python_functions, texts_about, texts_beside
 
 _ESTIMATE = re.compile(
-    r"straight[- ]?through|\bSTE\b|surrogate gradient|pseudo-?gradient|gradient estimat"
+    r"straight[- ]?through|\bSTE\b|surrogate (gradient|derivative)|pseudo-?gradient|gradient estimat"
+    r"|\b(gradient|derivative)\b[^.]{0,60}\bsurrogate\b"
     # "in backward the step has the derivative of an arctan"
     r"|\b(step|spike|heaviside|threshold|sign|round)\w*\s+(function\s+)?(has|gets|takes|uses)\s+the"
     r"\s+(derivative|gradient|slope)\s+of\b",

@@ -261,6 +261,10 @@ def lines_about(op: Op, argument: str) -> str:
 
 
 def sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
-    """The sentences about an op; with `of_op`, those of a module only if they are about the op."""
+    """The sentences about an op, each in one line.
+
+    Args:
+        of_op: whether those of a module are left out unless they are about the op.
+    """
     for text in texts_about(op) if of_op else texts_beside(op):
-        yield from re.split(r"\.\s", text)
+        yield from re.split(r"\.\s", " ".join(text.split()))

@@ -59,7 +59,7 @@ def rejected_dtypes(op: Op) -> tuple[str, tuple[torch.dtype, ...]] | None:
         if not any(re.search(f"{names}|{_ALL}", text, re.I) for text in every)
         for dtype in _OF_CATEGORY[category]
     ]
-    return _in_one_line(said), tuple(unnamed)
+    return said, tuple(unnamed)
 
 
 def _says_other_dtypes(sentence: str) -> bool:

@@ -35,6 +35,7 @@ from torch._ops import OpOverload as OpOverload
 from torch._ops import OpOverloadPacket as OpOverloadPacket
 
 from ..core.tracebacks import message_of
+from .unnamed_kernels import unnamed_kernels
 
 
 def is_custom_op_def(value: Any) -> bool:
@@ -237,12 +238,12 @@ def loaded_libraries() -> set[str]:
 def functions_by_name(overload: OpOverload) -> list[Any]:
     """The functions that could be the kernels of an op of a `torch.library.Library`: torch hides these.
 
-    They are at the top level of a file in which the op was registered. Their parameters have the names of
-    the op's arguments, in the same order.
+    They are at the top level of a file in which the op or its fake kernel was registered. Either their
+    parameters have the names of the op's arguments, in the same order, or their decorator names the op.
     """
     if overload._schema.name in torch._library.custom_ops.OPDEFS:
         return []
-    files = _dumped_files(overload)
+    files = registering_files(overload)
     if not files:
         return []
     names = tuple(argument.name for argument in overload._schema.arguments)
@@ -256,6 +257,8 @@ def functions_by_name(overload: OpOverload) -> list[Any]:
             count = code.co_argcount + code.co_kwonlyargcount
             if code.co_varnames[:count] == names and value not in functions:
                 functions.append(value)
+    for module in modules:
+        functions += unnamed_kernels(overload._schema.name, module)
     return functions
 
 
