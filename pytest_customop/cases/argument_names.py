@@ -24,6 +24,11 @@ _BUFFER = re.compile(
     r"(^|_)(states?|caches?|bufs?|buffers?|exp_avgs?|moments?|momentum|momentums|running|history|hist"
     r"|acc|accum|accumulators?|work|workspace|scratch|counts?|counters?|ema|shadows?|outs?|outputs?)\d*($|_)"
 )
+# Numbers that say yes or no, or count something, in floating point too.
+_EXACT = re.compile(
+    r"(^|_)(\w*masks?|valid|keep|kept|active|alive|done|dones|is|has|flags?|one_?hot|indicators?|visible"
+    r"|present|observed|times?|steps?)\d*($|_)"
+)
 _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 
 
@@ -60,3 +65,8 @@ def names_offsets(name: str) -> bool:
 def names_buffer(name: str) -> bool:
     """Whether an argument of this name is a buffer: of state, or for results."""
     return bool(_BUFFER.search(name))
+
+
+def names_exact(name: str) -> bool:
+    """Whether numbers of this name may have to be exact: they say yes or no, are positions, or count."""
+    return bool(_EXACT.search(name)) or names_positions(name) or names_lengths(name)

@@ -441,3 +441,42 @@ def lonely_nodes_are_not_written():
 def lonely_nodes_are_zero():
     """A node without neighbours is 0."""
     return _neighbour_max("lonely_nodes_are_zero", lambda out: out.zero_())
+
+
+def _differing_bits(name, dtype):
+    """How many bits differ between each code and each other; `dtype` is that of the counters."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def distances(queries: Tensor, codes: Tensor) -> Tensor:
+        if queries.dtype != torch.uint8 or codes.dtype != torch.uint8:
+            raise TypeError("bytes, please")
+        if queries.dim() != 2 or codes.dim() != 2 or queries.shape[1] != codes.shape[1]:
+            raise ValueError("codes of one length, please")
+        differing = queries[:, None] ^ codes
+        bits = [((differing >> bit) & 1).sum(-1, dtype=dtype) for bit in range(8)]
+        return torch.stack(bits).sum(0, dtype=dtype).to(torch.int32)
+
+    distances.register_fake(
+        lambda queries, codes: queries.new_empty(
+            queries.shape[0], codes.shape[0], dtype=torch.int32
+        )
+    )
+    return distances
+
+
+CODES = (
+    torch.tensor([[3, 250, 77, 9, 101, 64], [200, 4, 4, 31, 8, 243]], dtype=torch.uint8),
+    torch.tensor([[0, 255, 18, 44, 36, 129], [7, 7, 219, 130, 90, 11]], dtype=torch.uint8),
+)
+
+
+@specimen(CODES, variant_findings={"relations.split": "parts-differ-from-whole"}, shown_by="long")
+def counts_bits_in_eight_bits():
+    """Counts them in one byte, which is enough for codes of 31 bytes."""
+    return _differing_bits("counts_bits_in_eight_bits", torch.uint8)
+
+
+@specimen(CODES, twin_of="counts_bits_in_eight_bits")
+def counts_bits_in_many():
+    """Counts them in 64 bits."""
+    return _differing_bits("counts_bits_in_many", torch.int64)

@@ -558,3 +558,46 @@ def softmax_of_nothing_is_zero():
 def softmax_of_nothing_is_nan():
     """Gives NaN where there is nothing, as torch.softmax does, and its gradient too."""
     return _masked("softmax_of_nothing_is_nan", _anew, none=math.nan)
+
+
+def _product(matrix, x):
+    """Their product, in their own dtype under autocast too."""
+    return (matrix[..., None] * x).sum(1)
+
+
+def _products(name, gradient):
+    """A matrix times each column; `gradient(matrix)` is what the backward multiplies by."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def products(matrix: Tensor, x: Tensor) -> Tensor:
+        if matrix.dim() != 2 or x.dim() != 2 or matrix.shape[1] != x.shape[0]:
+            raise ValueError("two matrices that fit, please")
+        if matrix.shape[0] != matrix.shape[1] or matrix.dtype != x.dtype:
+            raise ValueError("a square matrix, of the other one's dtype, please")
+        return _product(matrix, x)
+
+    products.register_fake(lambda matrix, x: x.new_empty(x.shape))
+    products.register_autograd(
+        lambda ctx, grad: (None, _product(gradient(*ctx.saved_tensors), grad)),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    )
+    return products
+
+
+WITH_ONES = (torch.full((4, 4), 0.5), tensor(4, 3, requires_grad=True))
+
+
+@specimen(
+    WITH_ONES,
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="matrix.uneven",
+)
+def backward_forgets_to_transpose():
+    """The backward multiplies by the matrix itself, which is symmetric where all its values are equal."""
+    return _products("backward_forgets_to_transpose", lambda matrix: matrix)
+
+
+@specimen(WITH_ONES, twin_of="backward_forgets_to_transpose")
+def backward_transposes():
+    """It multiplies by the transposed matrix."""
+    return _products("backward_transposes", lambda matrix: matrix.mT)

@@ -12,7 +12,9 @@ from .shown_sizes import with_numbers
 _ELEMENTS = 2**16 + 2**13  # one tensor has more, so that a part is left over after a grid
 _MOST = 2**19  # elements of all tensors together
 _HUNDREDS = 389  # prime, and more than a block of 128 or 256 and a part of the next one
-_LONG = 2**12 + 1  # elements: a sum in half precision stops growing, and one block is too small
+# Elements: a sum in half precision stops growing, and one block is too small. It is a prime for which the
+# sum of a few numbers that repeat is no multiple of 256, which is 0 in eight bits.
+_LONG = 4409
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -50,12 +52,13 @@ def steps(view: SampleView) -> Iterator[Step]:
 def long_steps(view: SampleView) -> Iterator[Step]:
     """The last dim of the first floating-point tensor, and all equal sizes, grown to some thousand.
 
-    Then the dim before it, which may count positions in a sequence.
+    Then the dim before it, which may count positions in a sequence. Without a floating-point tensor, those
+    of the first tensor: a sum of integers may be counted in too few bits.
     """
     tensors = [tensor for tensor in view.tensors if tensor.resizable]
-    first = next((tensor for tensor in tensors if tensor.floating), None)
-    if first is None:
+    if not tensors:
         return
+    first = next((tensor for tensor in tensors if tensor.floating), tensors[0])
     last = _free_dims(view, first)[:-3:-1]
     for dim, name in zip(last, ("long", "long_before"), strict=False):
         yield from _grown(view, tensors, (first, dim), _LONG, Step(name, "", {}, 5))

@@ -40,7 +40,7 @@ _STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
     "shape": (shape.steps,),
     "large": (large.steps,),
     "long": (large.long_steps,),
-    "values": (values.steps, spread.steps),
+    "values": (values.steps, spread.steps, spread.uneven),
     "magnitudes": (spread.magnitudes,),
     "positions": (values.positions, repeats.steps, sentinels.steps),
     "special": (values.special,),

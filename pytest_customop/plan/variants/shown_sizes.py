@@ -157,13 +157,15 @@ def _are_sizes(values: Sequence[Any]) -> bool:
 def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
     """Whether listed integers of several tensors, which may belong together, become repeated.
 
-    If only one tensor grows, it may repeat its integers if some occur twice in the sample.
+    If only one tensor grows, it may repeat its integers if some occur twice in the sample. Integers of
+    eight bits are codes, levels or bytes, and no positions.
     """
-    if sum(tensor.holds_positions for tensor in view.tensors) < 2:
+    wide = [tensor for tensor in view.tensors if tensor.dtype.itemsize > 1]
+    if sum(tensor.holds_positions for tensor in wide) < 2:
         return False
     grown = [
         tensor
-        for tensor in view.tensors
+        for tensor in wide
         if tensor.listed_whole and math.prod(new[tensor.path]) > math.prod(tensor.shape)
     ]
     return len(grown) > 1 or any(tensor.has_distinct_numbers for tensor in grown)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from ...cases.argument_names import names_exact
 from ...core.seeds import seed_of
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
@@ -22,6 +23,8 @@ _WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, 
 _RATIO = 10.0  # the smallest ratio of the largest magnitude to the smallest
 _ANY = (-math.inf, math.inf)
 _ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
+_UNEVEN = 0.25  # the share by which equal values change
+_MOST_UNEVEN = 3  # tensors
 
 
 def magnitudes(view: SampleView) -> Iterator[Step]:
@@ -59,6 +62,42 @@ def steps(view: SampleView) -> Iterator[Step]:
     if rows and all(math.prod(tensor.shape) <= _ELEMENTS for tensor in rows):
         changes = {tensor.path: _with_equal_rows(tensor) for tensor in rows}
         yield Step("equal_rows", "every row of a tensor the same", changes, 9)
+
+
+def uneven(view: SampleView) -> Iterator[Step]:
+    """Values that are all equal in the sample become slightly unequal, one tensor at a time.
+
+    `torch.ones` for weights, `torch.zeros` for a first state, and a constant matrix, which is symmetric,
+    hide mistakes.
+    """
+    constant = [tensor for tensor in view.tensors if _is_constant(tensor)]
+    for tensor in constant[:_MOST_UNEVEN]:
+        value = tensor.spec.fill
+        if value is None:
+            value = float(tensor.listed.flatten()[0])
+        drawn = _UNEVEN * torch.rand(
+            tensor.shape, generator=_generator(tensor), dtype=torch.float64
+        )
+        values = value * (1 - drawn) if value else drawn
+        spec = replace(tensor.spec, fill=None, values=values)
+        description = f"{tensor.path}: unequal values close to {value:g}"
+        yield Step(f"{tensor.path}.uneven", description, {tensor.path: spec}, 5, reads_beyond=True)
+
+
+def _is_constant(tensor: TensorArgument) -> bool:
+    """Whether all values are one finite number that need not be exact, as those of a mask are."""
+    count = math.prod(tensor.shape)
+    if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2 or tensor.mutated:
+        return False
+    if not 1 < count <= _ELEMENTS or names_exact(tensor.path):
+        return False
+    fill = tensor.spec.fill
+    if fill is not None:
+        return isinstance(fill, (int, float)) and math.isfinite(fill)
+    if tensor.spec.values is None:
+        return False
+    listed = tensor.listed.flatten()
+    return bool((listed == listed[0]).all()) and bool(listed[0].isfinite())
 
 
 def _free(view: SampleView) -> list[TensorArgument]:

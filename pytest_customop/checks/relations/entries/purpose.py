@@ -35,8 +35,8 @@ def note_if_on_purpose(
 ) -> str | None:
     """The note of a finding that may be on purpose; None where nothing explains it but a mistake.
 
-    It is a mistake if a few entries more are enough, if some results depend on no entry, or if integers are
-    wrong by multiples of 256. It may be on purpose if positions come twice among many entries alone.
+    It is a mistake if integers are wrong by multiples of 256, if a few entries more are enough, or if some
+    results depend on no entry. The last two may be on purpose if positions come twice among many entries.
 
     Args:
         case, group: the case, and the dims with many entries.
@@ -44,12 +44,16 @@ def note_if_on_purpose(
         wrong: what was found.
         ignores: what `ignores_entries` says.
     """
-    if _is_limited(case, group, violation) or _repeats_positions(case, group):
+    if _is_limited(case, group, violation):
+        return NOT_ASKED
+    if _wraps(wrong):
+        return None
+    if _repeats_positions(case, group):
         return NOT_ASKED
     few_more = group.size <= group.trusted + _FEW_MORE
     if few_more and group.trusted not in whole_numbers_in_code(case.op):
         return None
-    return None if ignores or _wraps(wrong) else NOT_ASKED
+    return None if ignores else NOT_ASKED
 
 
 def _wraps(wrong: Wrong) -> bool:
