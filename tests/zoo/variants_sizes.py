@@ -129,6 +129,7 @@ def _centred(name, shaped):
 @specimen(
     (MATRIX,),
     variant_findings={
+        "backward.uninitialized": "backward-raises",
         "fake.backward": "backward-raises",
         "gradcheck.backward": "backward-raises",
         "relations.grad_modes": "backward-raises",
