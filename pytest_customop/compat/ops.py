@@ -35,7 +35,7 @@ from torch._ops import OpOverload as OpOverload
 from torch._ops import OpOverloadPacket as OpOverloadPacket
 
 from ..core.tracebacks import message_of
-from .unnamed_kernels import unnamed_kernels
+from .decorated_kernels import decorated_kernels
 
 
 def is_custom_op_def(value: Any) -> bool:
@@ -238,33 +238,44 @@ def loaded_libraries() -> set[str]:
 def functions_by_name(overload: OpOverload) -> list[Any]:
     """The functions that could be the kernels of an op of a `torch.library.Library`: torch hides these.
 
-    They are at the top level of a file in which the op or its fake kernel was registered. Either their
-    parameters have the names of the op's arguments, in the same order, or their decorator names the op.
+    They are at the top level of a file in which the op or its fake kernel was registered. Their parameters
+    have the names of the op's arguments, in the same order.
     """
     if overload._schema.name in torch._library.custom_ops.OPDEFS:
         return []
-    files = registering_files(overload)
-    if not files:
-        return []
     names = tuple(argument.name for argument in overload._schema.arguments)
-    modules = [
-        module for module in [*sys.modules.values()] if getattr(module, "__file__", None) in files
-    ]
     functions: list[Any] = []
+    modules = _registering_modules(overload)
     for value in (value for module in modules for value in [*vars(module).values()]):
         code = getattr(value, "__code__", None)
         if isinstance(value, types.FunctionType) and code is not None:
             count = code.co_argcount + code.co_kwonlyargcount
             if code.co_varnames[:count] == names and value not in functions:
                 functions.append(value)
-    for module in modules:
-        functions += unnamed_kernels(overload._schema.name, module)
     return functions
+
+
+def _registering_modules(overload: OpOverload) -> list[types.ModuleType]:
+    files = registering_files(overload)
+    modules = [*sys.modules.values()] if files else []
+    return [module for module in modules if getattr(module, "__file__", None) in files]
+
+
+def kernels_by_decorator(overload: OpOverload) -> list[Any]:
+    """The kernels of an op of a `torch.library.Library` that `@torch.library.impl` has registered."""
+    if overload._schema.name in torch._library.custom_ops.OPDEFS:
+        return []
+    return [
+        kernel
+        for module in _registering_modules(overload)
+        for kernel in decorated_kernels(overload._schema.name, module)
+    ]
 
 
 def functions_of(overload: OpOverload) -> list[Any]:
     """Every Python function that computes an op, or probably does, and the fake kernel."""
-    return [*(kernel for _, kernel in python_kernels(overload)), *functions_by_name(overload)]
+    known = [kernel for _, kernel in python_kernels(overload)]
+    return [*dict.fromkeys((*known, *kernels_by_decorator(overload), *functions_by_name(overload)))]
 
 
 def kernel_function(overload: OpOverload, device_type: str) -> Any:

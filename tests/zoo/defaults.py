@@ -133,3 +133,36 @@ def fake_that_takes_anything():
     """Correct: the fake kernel takes any keywords."""
     fake = lambda x, **options: torch.empty_like(x)  # noqa: E731
     return _scale_by_keyword("fake_that_takes_anything", fake)
+
+
+_SCHEMA = "(Tensor x, float factor=0.5) -> Tensor"
+torch.library.define("zoo::decorated_kernel_with_another_default", _SCHEMA)
+torch.library.define("zoo::decorated_kernel_with_the_default", _SCHEMA)
+
+
+@torch.library.impl("zoo::decorated_kernel_with_another_default", "CPU")
+@torch.no_grad()
+def _scaled_by_default(x, factor=1.0):
+    return x * factor
+
+
+@torch.library.impl("zoo::decorated_kernel_with_the_default", "CPU")
+@torch.no_grad()
+def _scaled(x, factor=0.5):
+    return x * factor
+
+
+@aot((MATRIX, 2.0), expected=FOUND)
+def decorated_kernel_with_another_default():
+    """Registered by a decorator that leaves no name behind; computes with 1.0 where the schema says 0.5."""
+    name = "decorated_kernel_with_another_default"
+    torch.library.register_fake(f"zoo::{name}", _fake)
+    return getattr(torch.ops.zoo, name).default
+
+
+@aot((MATRIX, 2.0), (MATRIX,), twin_of="decorated_kernel_with_another_default")
+def decorated_kernel_with_the_default():
+    """It has the schema's default."""
+    name = "decorated_kernel_with_the_default"
+    torch.library.register_fake(f"zoo::{name}", _fake)
+    return getattr(torch.ops.zoo, name).default

@@ -8,7 +8,7 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ...cases.case import Case
-from ...compat.ops import python_kernels
+from ...compat.ops import kernels_by_decorator, python_kernels
 from ...declare.ops import Op
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -22,7 +22,7 @@ def check_defaults(case: Case) -> None:
     """
     if not _defaults(case.op):
         raise skip("nothing-to-check", "the schema has no defaults", unjudged=False)
-    if not python_kernels(case.op.overload):
+    if not _kernels(case.op):
         reason = "torch does not say which Python functions are the op's kernels, if any"
         raise skip("nothing-to-check", reason, unjudged=False)
     for failure in signature_failures(case.op):
@@ -31,14 +31,20 @@ def check_defaults(case: Case) -> None:
 
 def signature_failures(op: Op) -> Iterator[CheckFailed]:
     """The findings on the signatures of an op's Python kernels, one kernel after the other."""
-    for description, kernel in python_kernels(op.overload):
+    for description, kernel in _kernels(op):
         lost = _lost(op, kernel)
         if lost:
-            yield _lost_failure(op, description, lost)
+            yield _lost_failure(op, description, kernel, lost)
         for name, default in _defaults(op).items():
             parameter = _parameter(op, kernel, name)
             if parameter is not None and not _agree(parameter.default, default):
-                yield _default_failure(op, description, parameter, default)
+                yield _default_failure(op, description, kernel, parameter, default)
+
+
+def _kernels(op: Op) -> list[tuple[str, Any]]:
+    """Pairs of a description and a function: the kernels that are known, and the fake kernel."""
+    decorated = [(_DECORATED, kernel) for kernel in kernels_by_decorator(op.overload)]
+    return [*decorated, *python_kernels(op.overload)]
 
 
 def _defaults(op: Op) -> dict[str, Any]:
@@ -71,22 +77,28 @@ def _lost(op: Op, kernel: Any) -> list[str]:
     return lost
 
 
-def _lost_failure(op: Op, description: str, lost: list[str]) -> CheckFailed:
+def _lost_failure(op: Op, description: str, kernel: Any, lost: list[str]) -> CheckFailed:
     return fail(
         "signature-differs",
         f"{op.name}: {description} does not take {', '.join(lost)}, which the schema has: called "
         f"with another value than the default, {description} raises a TypeError",
         f"the schema: {op.schema}",
-        repro=_SIGNATURE.format(kernel=_kernel_lines(description)),
+        repro=_script(description, kernel, _SIGNATURE),
     )
 
 
-def _kernel_lines(description: str) -> str:
-    return (_FAKE if description == "the fake kernel" else _REAL).strip()
+def _script(description: str, kernel: Any, lines: str, **parts: Any) -> str:
+    """The lines of a script on a kernel; `lines` use it under the name `kernel`."""
+    found = _FAKE if description == "the fake kernel" else _REAL
+    if description == _DECORATED:
+        code = kernel.__code__
+        file, name, line = code.co_filename, code.co_name, code.co_firstlineno
+        found = _IN_FILE.format(file=file, function=name, line=line)
+    return lines.format(kernel=found.strip(), **parts)
 
 
 def _default_failure(
-    op: Op, description: str, parameter: inspect.Parameter, default: Any
+    op: Op, description: str, kernel: Any, parameter: inspect.Parameter, default: Any
 ) -> CheckFailed:
     missing = parameter.default is parameter.empty
     has = "no default" if missing else f"the default {parameter.default!r}"
@@ -95,9 +107,7 @@ def _default_failure(
         "default-differs",
         f"{op.name}: {description} has {has} for {parameter.name}, and the schema {default!r}: called "
         f"without it, or with {default!r}, {description} {result}",
-        repro=_SCRIPT.format(
-            kernel=_kernel_lines(description), name=parameter.name, default=default
-        ),
+        repro=_script(description, kernel, _DEFAULT, name=parameter.name, default=default),
     )
 
 
@@ -136,6 +146,7 @@ def _agree(kernel_default: Any, default: Any) -> bool:
     )
 
 
+_DECORATED = "the decorated kernel"
 _REAL = """
 kernel = torch._library.custom_ops.OPDEFS[op._schema.name]._init_fn
 """
@@ -148,7 +159,22 @@ if definition is None:
 else:
     kernel = definition._abstract_fn
 """
-_SCRIPT = """
+_IN_FILE = """
+import ast
+
+(found,) = [
+    each
+    for each in ast.walk(ast.parse(open({file!r}, encoding="utf-8").read()))
+    if isinstance(each, ast.FunctionDef)
+    and each.name == {function!r}
+    and each.decorator_list
+    and each.decorator_list[0].lineno == {line}
+]
+for each in (*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs):
+    each.annotation = None
+kernel = eval(f"lambda {{ast.unparse(found.args)}}: None")
+"""
+_DEFAULT = """
 import inspect
 {kernel}
 own = inspect.signature(kernel).parameters[{name!r}].default
@@ -229,8 +255,8 @@ CHECK = Check(
         "it calls a Python kernel, so the kernel's own default decides, or the call raises."
     ),
     cannot_see=(
-        "Kernels registered by `Library.impl`: torch does not say which function that was, so "
-        "only the fake kernel of such ops is checked. Missing parameters of functions that are "
+        "Kernels registered by a call of `Library.impl`, not by the decorator `torch.library.impl`: torch "
+        "does not say which function that was. Missing parameters of functions that are "
         "decorated, partial or objects: their own signature may mean nothing."
     ),
     cost="nothing",

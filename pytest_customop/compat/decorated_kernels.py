@@ -1,0 +1,86 @@
+"""Find the kernels that a module registers by the decorator `torch.library.impl`.
+
+Its form `@torch.library.impl("ns::name", "CPU")` returns None (seen in torch 2.4 to 2.15), and the
+dispatcher shows nobody what it holds. So the function is made again from the source of its module.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from typing import Any
+
+
+@functools.lru_cache(maxsize=256)
+def decorated_kernels(name: str, module: types.ModuleType) -> tuple[types.FunctionType, ...]:
+    """The functions at the top level of a module whose decorator registers them for an op.
+
+    A function to which no name refers is made again, with its code, its globals, and those of its defaults
+    that are literals.
+
+    Args:
+        name: of the op: `ns::name`.
+        module: where to look.
+    """
+    whole, own = (re.escape(text) for text in (name, name.partition("::")[2]))
+    registers = re.compile(rf"""@[^\n]*\bimpl\(\s*(["']{whole}["']|\w+,\s*["']{own}["'])""")
+    return tuple(
+        _named(code, module) or _made_again(definition, code, module)
+        for definition, code in _functions(module)
+        if any(map(registers.match, _decorators(module, definition)))
+    )
+
+
+def _named(code: types.CodeType, module: types.ModuleType) -> types.FunctionType | None:
+    """The function to which the name in its definition refers; None if that is another one or nothing."""
+    value = vars(module).get(code.co_name)
+    is_same = isinstance(value, types.FunctionType) and value.__code__ == code
+    return value if is_same else None
+
+
+def _decorators(module: types.ModuleType, definition: ast.FunctionDef) -> Iterator[str]:
+    lines = inspect.getsource(module).splitlines()
+    for decorator in definition.decorator_list:
+        yield "@" + " ".join(lines[decorator.lineno - 1 : decorator.end_lineno]).strip().lstrip("@")
+
+
+def _made_again(
+    definition: ast.FunctionDef, code: types.CodeType, module: types.ModuleType
+) -> types.FunctionType:
+    function = types.FunctionType(code, vars(module))
+    arguments = definition.args
+    try:
+        function.__defaults__ = tuple(map(ast.literal_eval, arguments.defaults))
+        function.__kwdefaults__ = {
+            argument.arg: ast.literal_eval(default)
+            for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if default is not None
+        }
+    except ValueError:  # a name, a call, ...
+        pass
+    return function
+
+
+@functools.lru_cache(maxsize=64)
+def _functions(module: types.ModuleType) -> list[tuple[ast.FunctionDef, types.CodeType]]:
+    """The functions at the top level of a module, and their code; none if its source is unknown."""
+    try:
+        source = inspect.getsource(module)
+        whole: Any = compile(source, str(module.__file__), "exec", dont_inherit=True)
+        definitions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return []
+    by_line = {
+        constant.co_firstlineno: constant
+        for constant in whole.co_consts
+        if isinstance(constant, types.CodeType)
+    }
+    return [
+        (definition, by_line[definition.decorator_list[0].lineno])
+        for definition in definitions
+        if definition.decorator_list and definition.decorator_list[0].lineno in by_line
+    ]
