@@ -581,3 +581,26 @@ def test_an_op_with_a_stream_of_its_own_gives_something_else_at_each_call(
         op, [(tensor(3, requires_grad=True),)], checks="backward.checkpoint", variants=False
     )
     assert {result.outcome for result in results} == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("Buckets.\n\nids: int64 of any shape.", "noted"),
+        ("Buckets.\n\nids: int32 or int64.", "failed"),
+        ("Buckets.", "failed"),
+    ],
+)
+def test_an_integer_dtype_that_a_docstring_leaves_out_is_noted(text: str, outcome: str) -> None:
+    def kernel(ids: torch.Tensor) -> torch.Tensor:
+        return (ids * 2_654_435_761 >> 30) % 64
+
+    kernel.__doc__ = text
+    op: Any = torch.library.custom_op(f"t_judgement::hash{len(text)}", kernel, mutates_args=())
+    op.register_fake(torch.empty_like)
+    results = check_op(
+        op, [(torch.arange(1, 9),)], checks=["relations.index_dtype"], variants=False
+    )
+    assert {(result.outcome, result.finding) for result in results} == {
+        (outcome, "index-dtype-mismatch")
+    }

@@ -80,6 +80,7 @@ _NOT_ASKED = {
     "catastrophic-cancellation": _OFFSET,
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
     "global-state-changed": _BY_ACCIDENT,
+    "index-dtype-mismatch": "a docstring names no other integer dtype",
     "outputs-ignore-seed": _OTHER_STREAM,
     "result-is-nan": _OF_NOTHING,
     "version-not-bumped": _BUFFER,

@@ -11,12 +11,13 @@ from ...cases.argument_names import names_dims, names_positions, names_seed
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
+from ...cases.documented_dtypes import dtypes_of
 from ...cases.tensors import base_name, is_plain
 from ...core.forked import Send
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.ops import Op
-from ...findings import CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     GRADIENT,
@@ -95,7 +96,16 @@ def _failure(
         f"{case.op.name}: with {_named(case, positions)}{others} it does not give the same as with the "
         f"same numbers as {_dtypes(case, positions)}: {verdict.wrong}",
         repro=_script(case, positions, verdict.result, changed),
+        note=NOT_ASKED if _is_documented_dtype(case, positions) else None,
     )
+
+
+def _is_documented_dtype(case: Case, positions: list[str]) -> bool:
+    """Whether docstrings name only the dtype that the positions have, and no memory is read as another."""
+    if crash_risk(case.op, case.placement.device) is not None:
+        return False
+    dtypes = {path: tensor.dtype for path, tensor in case.inputs().tensors()}
+    return all(dtypes_of(case.op, base_name(path)) == [dtypes[path]] for path in positions)
 
 
 def _verdict(case: Case, positions: list[str]) -> _Verdict:
