@@ -155,6 +155,26 @@ def test_lists_none_keywords_and_integers() -> None:
     assert "`xs[0]`" in wrong.message
 
 
+def test_a_sample_with_nan_and_equal_elements_is_no_error() -> None:
+    @torch.library.custom_op("t_gradients::known_peak", mutates_args=())
+    def known_peak(x: Tensor) -> Tensor:
+        return torch.where(x.isnan(), -torch.inf, x).amax(0)
+
+    def gradient(ctx: Any, grad: Tensor) -> Tensor:
+        x, peak = ctx.saved_tensors
+        is_peak = (x == peak).to(grad)
+        return grad * is_peak / is_peak.sum(0)
+
+    known_peak.register_fake(lambda x: x.new_empty(x.shape[1:]))
+    known_peak.register_autograd(
+        gradient,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0], output),
+    )
+    x = torch.tensor([[0.5, torch.nan], [0.5, 2.0], [-1.0, 2.0]], requires_grad=True)
+    results = check_op(known_peak, [(x,)], checks=["gradcheck.backward"], variants=False)
+    assert not [str(result) for result in results if result.outcome in ("failed", "error")]
+
+
 def test_an_input_without_gradients_is_left_alone() -> None:
     name = define(torch.mul, lambda g, a, b: (g * b, None), TWO)
     backward(case(name, SMALL, tensor(3, 4, requires_grad=False)))

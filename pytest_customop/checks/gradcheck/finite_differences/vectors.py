@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....cases.tensors import Copier, overlaps_itself
+from ....cases.tensors import Copier, largest_magnitude, overlaps_itself
 from ....core.tracebacks import reraise_bug
 
 Named = list[tuple[str, Tensor]]
@@ -277,7 +277,7 @@ class VectorFunction:
 
 def _larger_step(point: Tensor, eps: float) -> float:
     """A second step in units of `eps`: small relative to the values, and a power of two for grids."""
-    size = float(point.abs().max()) or 1.0
+    size = largest_magnitude(point) or 1.0
     ratio = 3e-5 * size / eps
     return float(2 ** math.floor(math.log2(min(max(ratio, 2.0), 1024.0))))
 
