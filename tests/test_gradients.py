@@ -162,8 +162,8 @@ def test_a_sample_with_nan_and_equal_elements_is_no_error() -> None:
 
     def gradient(ctx: Any, grad: Tensor) -> Tensor:
         x, peak = ctx.saved_tensors
-        is_peak = (x == peak).to(grad)
-        return grad * is_peak / is_peak.sum(0)
+        first = (x == peak).to(torch.uint8).argmax(0)
+        return torch.zeros_like(x).scatter(0, first[None], grad[None])
 
     known_peak.register_fake(lambda x: x.new_empty(x.shape[1:]))
     known_peak.register_autograd(

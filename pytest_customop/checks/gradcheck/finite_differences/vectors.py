@@ -267,7 +267,7 @@ class VectorFunction:
             wide = [torch.full_like(output.values, torch.nan) for output in self.outputs]
         base = [output.values for output in self.outputs]
         return Slopes(
-            step=(ends[0] - ends[1]) / (2 * eps),
+            step=torch.where(here.isfinite(), (ends[0] - ends[1]) / (2 * eps), 0),
             ahead=[(value - zero) / eps for value, zero in zip(above, base, strict=True)],
             behind=[(zero - value) / eps for value, zero in zip(below, base, strict=True)],
             centre=[(left - right) / (2 * eps) for left, right in zip(above, below, strict=True)],
