@@ -81,6 +81,26 @@ def test_the_dim_before_the_last_that_is_long() -> None:
     assert not near(both, tensor(4), tensor(6), kinds=["long"]).get("long_before")
 
 
+@pytest.mark.parametrize(
+    ("counts", "last"),
+    [
+        ([0, 3, 3, 8], [8, 11, 11, 16]),  # offsets
+        ([3, 3, 8], [8, 11, 11, 16]),  # ends
+        ([3, 0, 5], [5, 3, 0, 5]),  # lengths
+    ],
+)
+def test_offsets_and_lengths_repeat_with_what_they_count(
+    counts: list[int], last: list[int]
+) -> None:
+    steps = near(both, tensor(8, 3), torch.tensor(counts), kinds=["large"])
+    rows, repeated = drawn(both, steps["y.many_parts"])
+    times = rows.shape[0] // 8
+    assert rows.shape == (8 * times, 3)
+    assert len(repeated) - len(counts) == 3 * (times - 1)
+    assert 1000 < len(repeated) < 1200
+    assert (repeated[-4:] - 8 * (times - 2) * (last[0] == 8)).tolist() == last
+
+
 def test_a_size_that_only_other_tensors_have_becomes_large() -> None:
     variants = near(both, tensor(4, 6), tensor(values=[3, 0, 1, 3, 2]))
     x, index = drawn(both, variants["y.large0"])

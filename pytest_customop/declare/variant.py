@@ -24,6 +24,7 @@ KINDS = (
     "gradients",
     "alias",
 )
+MANY_PARTS = "many_parts"  # how the names of steps end that repeat offsets or lengths
 LARGE = ("large", "long")  # the kinds that have many more elements than their sample
 # The word with which a mark or a session makes notes count as failures.
 STRICT = "strict"

@@ -481,3 +481,42 @@ def counts_bits_in_eight_bits():
 def counts_bits_in_many():
     """Counts them in 64 bits."""
     return _differing_bits("counts_bits_in_many", torch.int64)
+
+
+def _sums_of_parts(name, end):
+    """The sum of each part of the rows; `end(parts)` is how many are computed."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sums(x: Tensor, offsets: Tensor) -> Tensor:
+        if offsets.dim() != 1 or x.dim() != 2 or not len(offsets):
+            raise ValueError("offsets, and a matrix, please")
+        ends = offsets.tolist()
+        if ends[0] != 0 or ends[-1] != len(x) or ends != sorted(ends):
+            raise ValueError("offsets from 0 to the number of rows, please")
+        out = x.new_empty(len(ends) - 1, x.shape[1])
+        for part in range(end(len(out))):
+            out[part] = x[ends[part] : ends[part + 1]].sum(0)
+        return out
+
+    sums.register_fake(lambda x, offsets: x.new_empty(offsets.shape[0] - 1, x.shape[1]))
+    return sums
+
+
+PARTS = (tensor(8, 3), torch.tensor([0, 3, 3, 8]))
+
+
+@specimen(
+    PARTS,
+    skips={"fake.symbolic": "no-second-size"},
+    variant_findings={"values.uninitialized": "uninitialized-output"},
+    shown_by="offsets.many_parts",
+)
+def sums_a_block_of_parts():
+    """Computes 1024 parts and no more."""
+    return _sums_of_parts("sums_a_block_of_parts", lambda parts: min(parts, 1024))
+
+
+@specimen(PARTS, skips={"fake.symbolic": "no-second-size"}, twin_of="sums_a_block_of_parts")
+def sums_every_part():
+    """Computes all of them."""
+    return _sums_of_parts("sums_every_part", lambda parts: parts)

@@ -12,6 +12,7 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.tensors import is_plain
 from ....core.wording import listed
+from ....declare.variant import MANY_PARTS
 
 _STEP = "odd"  # the variant by shape that has a few entries more in each dim
 _LARGE = 32  # entries from which on a sample has parts small enough to learn from
@@ -57,6 +58,10 @@ def grown_groups(case: Case) -> list[DimGroup]:
     dims may belong together or not: there is a group for each possibility.
     """
     if case.kind == "shape" and case.variant != _STEP:
+        return []
+    if (case.variant or "").endswith(
+        MANY_PARTS
+    ):  # offsets would refer to entries that are not taken
         return []
     before = case if case.base_case is None else case.base_case
     shapes = [
