@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import ceil, prod
 
-import torch
-
-from ...declare.inputs import TensorSpec
-from ...declare.variant import MANY_PARTS, Step
+from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 from .shown_sizes import with_numbers
-from .values import counts_sizes
 
 _ELEMENTS = 2**16 + 2**13  # one tensor has more, so that a part is left over after a grid
-_MOST = 2**19  # elements of all tensors together
+MOST = 2**19  # elements of all tensors together
 _HUNDREDS = 389  # prime, and more than a block of 128 or 256 and a part of the next one
 # Elements: a sum in half precision stops growing, and one block is too small. It is a prime for which the
 # sum of a few numbers that repeat is no multiple of 256, which is 0 in eight bits.
 _LONG = 4409
-_PARTS = 1100  # more than a block of 1024 and a part of the next one
-_NATIVE_PARTS = 2**14 + 1  # enough work for threads to overlap in a native kernel
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -71,66 +64,6 @@ def long_steps(view: SampleView) -> Iterator[Step]:
         yield from _grown(view, tensors, (first, dim), _LONG, Step(name, "", {}, 5))
 
 
-def many_parts(view: SampleView) -> Iterator[Step]:
-    """Offsets or lengths of many parts: those of the sample again and again, and the rows that they count.
-
-    A kernel may compute blocks of parts, or give each thread some of them.
-    """
-    counting = [tensor for tensor in view.tensors if counts_sizes(tensor) and tensor.shape[0] > 1]
-    if not counting or any(len(tensor.shape) > 1 for tensor in counting):
-        return
-    parts = {_parts(tensor) for tensor in counting}
-    times = ceil((_NATIVE_PARTS if view.may_read_outside else _PARTS) / min(parts))
-    rows = {total: total * times for total in map(_total, counting)}
-    per_part = {count: count * times for count in parts} | rows
-    others = [tensor for tensor in view.tensors if tensor not in counting]
-    shapes = {  # a tensor may have a row for each part
-        tensor.path: _replaced(tensor.shape[:1], per_part) + _replaced(tensor.shape[1:], rows)
-        for tensor in others
-    }
-    larger = [tensor for tensor in others if shapes[tensor.path] != tensor.shape]
-    elements = sum(map(prod, shapes.values()))
-    if len(parts) > 1 or elements > _MOST or not all(tensor.resizable for tensor in larger):
-        return
-    changes = {tensor.path: tensor.resized(shapes[tensor.path]) for tensor in larger}
-    changes |= {tensor.path: _repeated(tensor, times) for tensor in counting}
-    sizes = {
-        (tensor.path, dim): size
-        for tensor in larger
-        for dim, size in enumerate(shapes[tensor.path])
-    }
-    name = f"{counting[0].path}.{MANY_PARTS}"
-    what = f"{counting[0].path}: {times} times the parts of the sample"
-    yield from with_numbers(view, Step(name, what, changes, 5, reads_beyond=True), sizes)
-
-
-def _begins_with_zero(tensor: TensorArgument) -> bool:
-    """Whether listed offsets begin with that of the first part."""
-    return tensor.is_sorted and int(tensor.listed[0]) == 0
-
-
-def _parts(tensor: TensorArgument) -> int:
-    return len(tensor.listed) - _begins_with_zero(tensor)
-
-
-def _total(tensor: TensorArgument) -> int:
-    """The number of rows that listed offsets or lengths count."""
-    listed = tensor.listed
-    ends_there = tensor.is_sorted and int(listed[-1]) in tensor.others
-    return int(listed[-1] if ends_there else listed.sum())
-
-
-def _repeated(tensor: TensorArgument, times: int) -> TensorSpec:
-    listed, total = tensor.listed, _total(tensor)
-    if int(listed.sum()) == total and not _begins_with_zero(tensor):
-        values = listed.repeat(times)
-    else:
-        ends = listed[1:] if _begins_with_zero(tensor) else listed
-        values = (ends + total * torch.arange(times)[:, None]).flatten()
-        values = torch.cat([listed[:1], values]) if _begins_with_zero(tensor) else values
-    return replace(tensor.spec, shape=tuple(values.shape), values=values.to(tensor.dtype))
-
-
 def _free_dims(view: SampleView, tensor: TensorArgument) -> list[int]:
     return [dim for dim, size in enumerate(tensor.shape) if size > 1 and size in view.free_sizes]
 
@@ -151,8 +84,8 @@ def _grown(
     """
     first, dim = place
     size = first.shape[dim]
-    shapes = {tensor.path: _replaced(tensor.shape, {size: larger}) for tensor in tensors}
-    if larger > size and sum(map(prod, shapes.values())) <= _MOST:
+    shapes = {tensor.path: replaced(tensor.shape, {size: larger}) for tensor in tensors}
+    if larger > size and sum(map(prod, shapes.values())) <= MOST:
         changes = {
             tensor.path: tensor.resized(shapes[tensor.path])
             for tensor in tensors
@@ -178,5 +111,6 @@ def _needed(shape: tuple[int, ...], size: int) -> int:
     return needed + 1 - needed % 2
 
 
-def _replaced(shape: tuple[int, ...], sizes: Mapping[int, int]) -> tuple[int, ...]:
+def replaced(shape: tuple[int, ...], sizes: Mapping[int, int]) -> tuple[int, ...]:
+    """A shape with other sizes in place of these."""
     return tuple(sizes.get(size, size) for size in shape)

@@ -23,6 +23,7 @@ from . import (
     large,
     layout,
     pairs,
+    parts,
     repeats,
     sentinels,
     shape,
@@ -38,7 +39,7 @@ ONLY_FULL = 10  # steps of this rank and above belong to the full set only
 _STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
     "layout": (layout.steps,),
     "shape": (shape.steps,),
-    "large": (large.steps, large.many_parts),
+    "large": (large.steps, parts.steps),
     "long": (large.long_steps,),
     "values": (values.steps, spread.steps, spread.uneven),
     "magnitudes": (spread.magnitudes,),
