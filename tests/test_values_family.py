@@ -236,7 +236,8 @@ def test_memory_that_nothing_was_written_to_is_no_stale_result() -> None:
 
     def kernel(x):
         out = torch.empty_like(x)
-        if not out.isnan().all():  # else the check filled it; what lies in memory is alike but once
+        if not torch.are_deterministic_algorithms_enabled():  # then the check has filled it
+            # What lies in memory is alike but once.
             out[-1] = 7.0 if next(calls) == after_a_change else 5.0
         out[:-1] = x[:-1]
         return out
