@@ -155,6 +155,31 @@ def test_lists_none_keywords_and_integers() -> None:
     assert "`xs[0]`" in wrong.message
 
 
+def test_an_unwritten_gradient_is_found_where_memory_holds_something_else_at_each_call() -> None:
+    @torch.library.custom_op("t_gradients::head", mutates_args=())
+    def head(x: Tensor) -> Tensor:
+        return x[:2].clone()
+
+    held = itertools.count()
+
+    def gradient(ctx: Any, grad: Tensor) -> Tensor:
+        out = torch.empty(ctx.shape)
+        if not torch.utils.deterministic.fill_uninitialized_memory:
+            out.fill_(next(held))  # as memory that was in use
+        out[:2] = grad
+        return out
+
+    head.register_fake(lambda x: x.new_empty(2, *x.shape[1:]))
+    head.register_autograd(
+        gradient,
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "shape", inputs[0].shape),
+    )
+    x = torch.randn(4, 3, requires_grad=True)
+    (result,) = check_op(head, [(x,)], checks=["backward.uninitialized"], variants=False)
+    assert result.finding == "uninitialized-gradient"
+    assert "filled with NaN, an element is nan" in result.message
+
+
 def test_a_sample_with_nan_and_equal_elements_is_no_error() -> None:
     @torch.library.custom_op("t_gradients::known_peak", mutates_args=())
     def known_peak(x: Tensor) -> Tensor:

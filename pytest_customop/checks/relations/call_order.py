@@ -230,7 +230,10 @@ def table(x, base):
     return _tables[key]
 """,
         docs=(doc_links.CUSTOM_OP,),
-        follows=("outputs-not-repeatable", "output-memory-reused", "uninitialized-output"),
+        follows=(
+            *("outputs-not-repeatable", "output-memory-reused"),
+            *("uninitialized-output", "uninitialized-gradient"),
+        ),
     ),
 }
 

@@ -215,7 +215,10 @@ def kernel(x):
     return buffer.sqrt().view(x.shape)
 """,
         docs=(doc_links.LIBRARY, doc_links.PYTHON_CUSTOM_OPS),
-        follows=("output-memory-reused", "outputs-not-repeatable", "backward-state-shared"),
+        follows=(
+            *("output-memory-reused", "outputs-not-repeatable", "backward-state-shared"),
+            *("uninitialized-output", "uninitialized-gradient"),
+        ),
     ),
     DEADLOCK: Explanation(
         meaning="Called in several threads at once, the op does not return.",
