@@ -23,6 +23,7 @@ from pytest_customop.compat.ops import (
     is_composite,
     is_custom_op_def,
     kernel_in_python,
+    kernels_by_decorator,
     overload_name,
     overload_of,
     packet_name,
@@ -45,6 +46,31 @@ def double(x: Any) -> Any:
 LIBRARY.impl("cpu", double, "CPU")
 LIBRARY.impl("overloaded.one", double, "CPU")
 torch.library.register_fake("t_compat_ops::cpu", double, lib=LIBRARY)
+
+
+OTHER = torch.library.Library("t_compat_ops_2", "DEF")
+OTHER.define("scaled(Tensor x, float factor=2.0) -> Tensor")
+LIBRARY.define("scaled(Tensor x, float factor=0.5, *, float shift=0.0) -> Tensor")
+TWO = 2.0
+
+
+@torch.library.impl("t_compat_ops::scaled", "CPU")
+def unnamed(x, factor=0.5, *, shift=0.0):
+    return x * factor + shift
+
+
+@torch.library.impl(OTHER, "scaled", "CPU")
+def named(x, factor=TWO):
+    return x * factor
+
+
+@torch.library.impl("t_compat_ops_2::scaled", "CUDA")
+def unnamed_with_a_name_as_default(x, factor=TWO):
+    return x * factor
+
+
+torch.library.register_fake("t_compat_ops::scaled", lambda x, factor, shift: x, lib=LIBRARY)
+torch.library.register_fake("t_compat_ops_2::scaled", named, lib=OTHER)
 
 
 @torch.library.custom_op("t_compat_ops::custom", mutates_args=())
@@ -91,6 +117,19 @@ def test_python_kernels() -> None:
     }
     assert python_kernels(overload("cpu")) == [("the fake kernel", double)]
     assert python_kernels(overload("none")) == []
+
+
+def test_kernels_that_a_decorator_registers() -> None:
+    assert unnamed is None  # otherwise torch has changed, and the kernel can be found by its name
+    (kernel,) = kernels_by_decorator(overload("scaled"))
+    assert kernel(torch.ones(1)).item() == 0.5
+    assert kernel.__kwdefaults__ == {"shift": 0.0}
+    of_other = kernels_by_decorator(torch.ops.t_compat_ops_2.scaled.default)
+    assert of_other[0] is named
+    assert of_other[1].__name__ == "unnamed_with_a_name_as_default"
+    assert not isinstance(of_other[1].__defaults__[0], float)  # its value is not known
+    assert kernels_by_decorator(overload("custom")) == []
+    assert kernels_by_decorator(overload("none")) == []
 
 
 def test_functions_with_the_names_of_the_arguments() -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import re
 import types
-from collections.abc import Iterator
 from typing import Any
 
 
@@ -19,20 +17,29 @@ from typing import Any
 def decorated_kernels(name: str, module: types.ModuleType) -> tuple[types.FunctionType, ...]:
     """The functions at the top level of a module whose decorator registers them for an op.
 
-    A function to which no name refers is made again, with its code, its globals, and those of its defaults
-    that are literals.
+    A function to which no name refers is made again, with its code, its globals and its defaults. A default
+    that is no literal is a node of its syntax tree.
 
     Args:
         name: of the op: `ns::name`.
         module: where to look.
     """
-    whole, own = (re.escape(text) for text in (name, name.partition("::")[2]))
-    registers = re.compile(rf"""@[^\n]*\bimpl\(\s*(["']{whole}["']|\w+,\s*["']{own}["'])""")
     return tuple(
         _named(code, module) or _made_again(definition, code, module)
         for definition, code in _functions(module)
-        if any(map(registers.match, _decorators(module, definition)))
+        if any(_registers(decorator, name, module) for decorator in definition.decorator_list)
     )
+
+
+def _registers(decorator: ast.expr, name: str, module: types.ModuleType) -> bool:
+    """Whether a decorator is `impl("ns::name", ...)`, or `impl(library, "name", ...)` of that library."""
+    if not isinstance(decorator, ast.Call) or not ast.unparse(decorator.func).endswith("impl"):
+        return False
+    first, second, *_ = [*decorator.args, None, None]
+    if isinstance(first, ast.Name):
+        namespace = getattr(vars(module).get(first.id), "ns", None)
+        return isinstance(second, ast.Constant) and f"{namespace}::{second.value}" == name
+    return isinstance(first, ast.Constant) and first.value == name
 
 
 def _named(code: types.CodeType, module: types.ModuleType) -> types.FunctionType | None:
@@ -42,27 +49,25 @@ def _named(code: types.CodeType, module: types.ModuleType) -> types.FunctionType
     return value if is_same else None
 
 
-def _decorators(module: types.ModuleType, definition: ast.FunctionDef) -> Iterator[str]:
-    lines = inspect.getsource(module).splitlines()
-    for decorator in definition.decorator_list:
-        yield "@" + " ".join(lines[decorator.lineno - 1 : decorator.end_lineno]).strip().lstrip("@")
-
-
 def _made_again(
     definition: ast.FunctionDef, code: types.CodeType, module: types.ModuleType
 ) -> types.FunctionType:
     function = types.FunctionType(code, vars(module))
     arguments = definition.args
-    try:
-        function.__defaults__ = tuple(map(ast.literal_eval, arguments.defaults))
-        function.__kwdefaults__ = {
-            argument.arg: ast.literal_eval(default)
-            for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-            if default is not None
-        }
-    except ValueError:  # a name, a call, ...
-        pass
+    function.__defaults__ = tuple(map(_value, arguments.defaults))
+    function.__kwdefaults__ = {
+        argument.arg: _value(default)
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        if default is not None
+    }
     return function
+
+
+def _value(default: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(default)
+    except ValueError:  # a name, a call, ...
+        return default
 
 
 @functools.lru_cache(maxsize=64)

@@ -59,10 +59,8 @@ def grown_groups(case: Case) -> list[DimGroup]:
     """
     if case.kind == "shape" and case.variant != _STEP:
         return []
-    if (case.variant or "").endswith(
-        MANY_PARTS
-    ):  # offsets would refer to entries that are not taken
-        return []
+    if (case.variant or "").endswith(MANY_PARTS):
+        return []  # offsets would refer to entries that are not taken
     before = case if case.base_case is None else case.base_case
     shapes = [
         {name: tensor.shape for name, tensor in item.inputs().tensors() if is_plain(tensor)}

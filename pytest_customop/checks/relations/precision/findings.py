@@ -63,13 +63,8 @@ def backward(ctx, grad):
 """,
         docs=(doc_links.REGISTER_AUTOGRAD, doc_links.GRADCHECK),
         follows=(
-            *(
-                "precision-mismatch",
-                "gradient-mismatch",
-                "gradient-missing",
-                "backward-not-linear",
-                "uninitialized-gradient",
-            ),
+            *("precision-mismatch", "gradient-mismatch", "gradient-missing", "backward-not-linear"),
+            "uninitialized-gradient",
             "backward-not-repeatable",
         ),
     ),
