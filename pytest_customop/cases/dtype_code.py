@@ -16,15 +16,22 @@ import torch
 from ..compat.ops import functions_of
 from ..core.functions import code_of, is_of_library, known_names
 from ..declare.ops import Op
+from .code_names import whole_numbers_in_code
 
 _DEPTH = 4  # levels of functions that call functions
-_WRAPPING_NAMES = re.compile(
+# Results that are taken modulo some number.
+_MODULAR = (
     r"hash|(^|_)crc\d*|checksum|adler|fletcher|(^|_)fnv|murmur|xxh|rand|(^|_)rng|prng|philox|seed|(^|_)lcg"
-    r"|noise|parity|xor|(^|_)wrap(s|ped|ping|around)?($|_)|modulo|modular|(^|_)rot[lr]($|_)"
+    r"|noise|parity|(^|_)wrap(s|ped|ping|around)?($|_)|modulo|modular|cipher|crypt|scrambl|galois|(^|_)gf\d"
+)
+_MODULAR_NAMES = re.compile(_MODULAR, re.I)
+_WRAPPING_NAMES = re.compile(
+    rf"{_MODULAR}|xor|(^|_)rot[lr]($|_)"
     r"|(^|_)(un)?pack|bit_?(count|plane|field|mask|revers|cast)|morton|hilbert|z_?order"
-    r"|cipher|crypt|scrambl|galois|(^|_)gf\d|popcount|hamming|delta_(en|de)cod",
+    r"|popcount|hamming|delta_(en|de)cod",
     re.I,
 )
+_BYTE_SIZES = {2**8 - 1, 2**8, 2**16 - 1, 2**16}
 _BIT_CALLS = frozenset(
     {
         *("remainder", "fmod", "mod", "divmod", "floormod"),
@@ -82,6 +89,21 @@ def dtype_code(op: Op) -> DtypeCode:
         wraps = wraps or reader.wraps
         depends = depends or reader.depends
     return DtypeCode(wraps, depends, is_known)
+
+
+@functools.lru_cache(maxsize=256)
+def is_modular(op: Op) -> bool:
+    """Whether an op may take its results modulo some number on purpose, as a checksum does.
+
+    Names, a number such as 256 in the code, or a comment say so.
+    """
+    functions = [*_reached(op)]
+    names = [op.name.partition("::")[2], *(getattr(each, "__name__", "") for each in functions)]
+    return (
+        any(map(_MODULAR_NAMES.search, names))
+        or not _BYTE_SIZES.isdisjoint(whole_numbers_in_code(op))
+        or any(_ON_PURPOSE.search(_tree(function)[1]) for function in functions)
+    )
 
 
 def _reached(op: Op) -> Iterator[Any]:

@@ -22,7 +22,7 @@ def _every_second_row(name, allocate):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def rows(x: Tensor) -> Tensor:
-        return 2 * x[::2]
+        return 2 * x[::2].contiguous()
 
     @torch.library.custom_op(f"zoo::{name}_gradient", mutates_args=())
     def backward(x: Tensor, grad: Tensor) -> Tensor:

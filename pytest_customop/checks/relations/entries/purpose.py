@@ -16,6 +16,7 @@ from ....cases.case import Case
 from ....cases.code_names import whole_numbers_in_code
 from ....cases.crash_risk import crash_risk
 from ....cases.deliberate import names_limit
+from ....cases.dtype_code import is_modular
 from ....cases.tensors import comparable, is_differentiable
 from ....core.watchdog import LimitExceeded, within_limits
 from ....findings import NOT_ASKED
@@ -35,8 +36,9 @@ def note_if_on_purpose(
 ) -> str | None:
     """The note of a finding that may be on purpose; None where nothing explains it but a mistake.
 
-    It is a mistake if integers are wrong by multiples of 256, if a few entries more are enough, or if some
-    results depend on no entry. The last two may be on purpose if positions come twice among many entries.
+    It is a mistake if integers are wrong by multiples of 256 and the op is no checksum, if a few entries
+    more are enough, or if some results depend on no entry. The last two may be on purpose if positions come
+    twice among many entries.
 
     Args:
         case, group: the case, and the dims with many entries.
@@ -47,7 +49,7 @@ def note_if_on_purpose(
     if _is_limited(case, group, violation):
         return NOT_ASKED
     if _wraps(wrong):
-        return None
+        return NOT_ASKED if is_modular(case.op) else None
     if _repeats_positions(case, group):
         return NOT_ASKED
     few_more = group.size <= group.trusted + _FEW_MORE
