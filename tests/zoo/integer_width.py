@@ -286,10 +286,7 @@ def upper_half_of_a_rolling_sum():
     return upper
 
 
-@aot(
-    (tensor(3, 4, dtype=torch.uint8),),
-    variant_notes={"relations.split": "parts-differ-from-whole"},
-)
+@aot((tensor(3, 4, dtype=torch.uint8),))
 def checksum8():
     """Correct: the sum of each row of bytes, in a byte, as the name says, returned as int64."""
 

@@ -18,7 +18,7 @@ from .entries.confirm import Violation, is_confirmed
 from .entries.groups import DimGroup, few_entries
 from .entries.learn import CAUSES, Broken, Learned, in_both, look_at_groups
 from .entries.parts import Part, divisions, halves, windows
-from .entries.purpose import ignores_entries, note_if_on_purpose
+from .entries.purpose import ignores_entries, note_if_on_purpose, wraps_on_purpose
 from .entries.script import rearranging_lines
 
 
@@ -70,7 +70,8 @@ def _look(case: Case, group: DimGroup) -> Learned:
     for violation, parts in _violations(group, rules):
         wrong = violation(calls)
         if wrong is not None and is_confirmed(case, group, violation, wrong):
-            if not _holds_for_others(case, group, wrong.name, rules[wrong.name]):
+            holds = _holds_for_others(case, group, wrong.name, rules[wrong.name])
+            if not holds or wraps_on_purpose(case, wrong):
                 return Learned(learned=False)
             return Learned(True, _broken(case, group, rules, wrong, parts, violation))
     return Learned(learned=True)

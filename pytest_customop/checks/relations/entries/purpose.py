@@ -36,9 +36,8 @@ def note_if_on_purpose(
 ) -> str | None:
     """The note of a finding that may be on purpose; None where nothing explains it but a mistake.
 
-    It is a mistake if integers are wrong by multiples of 256 and the op is no checksum, if a few entries
-    more are enough, or if some results depend on no entry. The last two may be on purpose if positions come
-    twice among many entries.
+    It is a mistake if integers are wrong by multiples of 256, if a few entries more are enough, or if some
+    results depend on no entry. The last two may be on purpose if positions come twice among many entries.
 
     Args:
         case, group: the case, and the dims with many entries.
@@ -49,13 +48,18 @@ def note_if_on_purpose(
     if _is_limited(case, group, violation):
         return NOT_ASKED
     if _wraps(wrong):
-        return NOT_ASKED if is_modular(case.op) else None
+        return None
     if _repeats_positions(case, group):
         return NOT_ASKED
     few_more = group.size <= group.trusted + _FEW_MORE
     if few_more and group.trusted not in whole_numbers_in_code(case.op):
         return None
     return None if ignores else NOT_ASKED
+
+
+def wraps_on_purpose(case: Case, wrong: Wrong) -> bool:
+    """Whether integers are wrong by multiples of 256, and the op may be a checksum or the like."""
+    return _wraps(wrong) and is_modular(case.op)
 
 
 def _wraps(wrong: Wrong) -> bool:
