@@ -8,13 +8,13 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from pytest_customop.compat.compiler import compile_session
+from pytest_customop.compat.kernel_functions import functions_by_name, kernels_by_decorator
 from pytest_customop.compat.ops import (
     alias_error_text,
     compiled_code_shares_no_storage,
     defining_module,
     device_types,
     formula_in_python,
-    functions_by_name,
     has_autocast_rule,
     has_autograd_formula,
     has_side_effect,
@@ -23,7 +23,6 @@ from pytest_customop.compat.ops import (
     is_composite,
     is_custom_op_def,
     kernel_in_python,
-    kernels_by_decorator,
     overload_name,
     overload_of,
     packet_name,

@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from ..compat.ops import functions_of, traced_functions
+from ..compat.kernel_functions import functions_of
+from ..compat.ops import traced_functions
 from ..core.functions import code_of, known_names
 from ..declare.ops import Op
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
+from ..compat.kernel_functions import functions_of
 from ..compat.ops import (
     OpOverloadPacket,
-    functions_of,
     is_custom_op_def,
     overload_of,
     packet_name,

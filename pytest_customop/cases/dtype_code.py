@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..compat.ops import functions_of
+from ..compat.kernel_functions import functions_of
 from ..core.functions import code_of, is_of_library, known_names
 from ..declare.ops import Op
 from .code_names import whole_numbers_in_code
@@ -60,11 +60,14 @@ class DtypeCode(NamedTuple):
         wraps: the sign that integers wrap, or count as bits, on purpose; empty without one.
         depends_on_dtype: whether another dtype may take another path.
         is_known: whether the Python code of a kernel is known.
+        is_modular: whether results may be taken modulo some number on purpose, as those of a checksum: a
+            name, a comment, or a number such as 256 in the code says so.
     """
 
     wraps: str
     depends_on_dtype: bool
     is_known: bool
+    is_modular: bool
 
 
 @functools.lru_cache(maxsize=256)
@@ -73,37 +76,26 @@ def dtype_code(op: Op) -> DtypeCode:
     names = [op.name.partition("::")[2], *(argument.name for argument in op.arguments)]
     wraps = next((f"the name {name}" for name in names if _WRAPPING_NAMES.search(name)), "")
     depends, is_known = False, False
+    is_modular = bool(_MODULAR_NAMES.search(names[0]))
+    is_modular = is_modular or not _BYTE_SIZES.isdisjoint(whole_numbers_in_code(op))
     for function in _reached(op):
         is_known = True
         name = getattr(function, "__name__", "")
         if _WRAPPING_NAMES.search(name):
             wraps = wraps or f"the name {name}"
         tree, text = _tree(function)
+        is_meant = _ON_PURPOSE.search(text) is not None
+        is_modular = is_modular or is_meant or bool(_MODULAR_NAMES.search(name))
         if tree is None:
             depends = True
             continue
-        if _ON_PURPOSE.search(text):
+        if is_meant:
             wraps = wraps or "a comment"
         reader = _Reader()
         reader.visit(tree)
         wraps = wraps or reader.wraps
         depends = depends or reader.depends
-    return DtypeCode(wraps, depends, is_known)
-
-
-@functools.lru_cache(maxsize=256)
-def is_modular(op: Op) -> bool:
-    """Whether an op may take its results modulo some number on purpose, as a checksum does.
-
-    Names, a number such as 256 in the code, or a comment say so.
-    """
-    functions = [*_reached(op)]
-    names = [op.name.partition("::")[2], *(getattr(each, "__name__", "") for each in functions)]
-    return (
-        any(map(_MODULAR_NAMES.search, names))
-        or not _BYTE_SIZES.isdisjoint(whole_numbers_in_code(op))
-        or any(_ON_PURPOSE.search(_tree(function)[1]) for function in functions)
-    )
+    return DtypeCode(wraps, depends, is_known, is_modular)
 
 
 def _reached(op: Op) -> Iterator[Any]:

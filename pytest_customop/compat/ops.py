@@ -8,8 +8,8 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 - `torch._library.simple_registry.singleton`: the fake kernels of ops that are not a CustomOpDef, in
   `entry.fake_impl.kernel.func` (`abstract_impl` in 2.4). Nothing public returns them.
 - `torch.library._impls`: the names of kernels that were registered from Python.
-- `torch._C._dispatch_dump`: where each kernel was registered, in `registrations`, `functions_by_name` and
-  `registering_files`. Public: none.
+- `torch._C._dispatch_dump`: where each kernel was registered, in `registrations` and `registering_files`.
+  Public: none.
 - `torch._ops.OpOverload`, `_schema`, `name` and `torch._ops.OpOverloadPacket`, `_qualified_op_name`: the
   values of `torch.ops` and their names. Public only as text, by `str`.
 - `torch._C._dispatch_has_kernel_for_dispatch_key`, `_dispatch_kernel_for_dispatch_key_is_fallthrough`,
@@ -26,8 +26,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import sys
-import types
 from typing import Any
 
 import torch
@@ -35,12 +33,16 @@ from torch._ops import OpOverload as OpOverload
 from torch._ops import OpOverloadPacket as OpOverloadPacket
 
 from ..core.tracebacks import message_of
-from .decorated_kernels import decorated_kernels
 
 
 def is_custom_op_def(value: Any) -> bool:
     """Whether the value is what `torch.library.custom_op` returns."""
     return isinstance(value, torch._library.custom_ops.CustomOpDef)
+
+
+def is_made_by_custom_op(overload: OpOverload) -> bool:
+    """Whether the op is that of a CustomOpDef."""
+    return overload._schema.name in torch._library.custom_ops.OPDEFS
 
 
 def overload_of(definition: Any) -> OpOverload:
@@ -233,49 +235,6 @@ def defining_files(overload: OpOverload) -> set[str] | None:
 def loaded_libraries() -> set[str]:
     """The paths that `torch.ops.load_library` has loaded."""
     return set(torch.ops.loaded_libraries)
-
-
-def functions_by_name(overload: OpOverload) -> list[Any]:
-    """The functions that could be the kernels of an op of a `torch.library.Library`: torch hides these.
-
-    They are at the top level of a file in which the op or its fake kernel was registered. Their parameters
-    have the names of the op's arguments, in the same order.
-    """
-    if overload._schema.name in torch._library.custom_ops.OPDEFS:
-        return []
-    names = tuple(argument.name for argument in overload._schema.arguments)
-    functions: list[Any] = []
-    modules = _registering_modules(overload)
-    for value in (value for module in modules for value in [*vars(module).values()]):
-        code = getattr(value, "__code__", None)
-        if isinstance(value, types.FunctionType) and code is not None:
-            count = code.co_argcount + code.co_kwonlyargcount
-            if code.co_varnames[:count] == names and value not in functions:
-                functions.append(value)
-    return functions
-
-
-def _registering_modules(overload: OpOverload) -> list[types.ModuleType]:
-    files = registering_files(overload)
-    modules = [*sys.modules.values()] if files else []
-    return [module for module in modules if getattr(module, "__file__", None) in files]
-
-
-def kernels_by_decorator(overload: OpOverload) -> list[Any]:
-    """The kernels of an op of a `torch.library.Library` that `@torch.library.impl` has registered."""
-    if overload._schema.name in torch._library.custom_ops.OPDEFS:
-        return []
-    return [
-        kernel
-        for module in _registering_modules(overload)
-        for kernel in decorated_kernels(overload._schema.name, module)
-    ]
-
-
-def functions_of(overload: OpOverload) -> list[Any]:
-    """Every Python function that computes an op, or probably does, and the fake kernel."""
-    known = [kernel for _, kernel in python_kernels(overload)]
-    return [*dict.fromkeys((*known, *kernels_by_decorator(overload), *functions_by_name(overload)))]
 
 
 def kernel_function(overload: OpOverload, device_type: str) -> Any:

@@ -8,7 +8,8 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ...cases.case import Case
-from ...compat.ops import kernels_by_decorator, python_kernels
+from ...compat.kernel_functions import kernels_by_decorator
+from ...compat.ops import python_kernels
 from ...declare.ops import Op
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check

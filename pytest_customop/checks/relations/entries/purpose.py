@@ -16,7 +16,7 @@ from ....cases.case import Case
 from ....cases.code_names import whole_numbers_in_code
 from ....cases.crash_risk import crash_risk
 from ....cases.deliberate import names_limit
-from ....cases.dtype_code import is_modular
+from ....cases.dtype_code import dtype_code
 from ....cases.tensors import comparable, is_differentiable
 from ....core.watchdog import LimitExceeded, within_limits
 from ....findings import NOT_ASKED
@@ -59,7 +59,7 @@ def note_if_on_purpose(
 
 def wraps_on_purpose(case: Case, wrong: Wrong) -> bool:
     """Whether integers are wrong by multiples of 256, and the op may be a checksum or the like."""
-    return _wraps(wrong) and is_modular(case.op)
+    return _wraps(wrong) and dtype_code(case.op).is_modular
 
 
 def _wraps(wrong: Wrong) -> bool:
