@@ -53,7 +53,7 @@ def _first_gradients(case: Case) -> tuple[Filling, Gradients]:
 
 
 def _gradients(case: Case, filling: Filling) -> Gradients:
-    with fresh_memory_filled(likely_sizes(case), *filling, device=case.placement.device):
+    with fresh_memory_filled(likely_sizes(case), filling, device=case.placement.device):
         graph = Graph(case)
         try:
             return graph.vjp(graph.given(graph.random(0)), retain_graph=False)

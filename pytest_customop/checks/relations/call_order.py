@@ -24,7 +24,7 @@ from ..values.memory.calls import (
     skip_if_no_results,
     skip_if_random,
 )
-from ..values.memory.poison import fresh_memory_filled
+from ..values.memory.poison import ALL_NAN, fresh_memory_filled
 from .compare import Disagreement, disagreement, everything
 from .other_calls import Call, other_calls
 from .scripts import call_lines, position
@@ -138,7 +138,7 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
 
 def _filled(case: Case) -> AbstractContextManager[None]:
     sizes = [tensor.numel() * tensor.itemsize for _, tensor in case.inputs().tensors()]
-    return fresh_memory_filled(sizes, 0xFF, True, device="cpu")
+    return fresh_memory_filled(sizes, ALL_NAN, device="cpu")
 
 
 def _disagreement(

@@ -13,7 +13,7 @@ from ...cases.rounding import calls_differ_as_much, within_another_order
 from ...cases.run import Run
 from ...cases.tensors import difference, equal_values
 from ..values.memory.calls import GRADIENT, Leaves, comparable, gradients_of, results
-from ..values.memory.poison import fresh_memory_filled, has_new_nan
+from ..values.memory.poison import ALL_NAN, fresh_memory_filled, has_new_nan
 
 
 class Disagreement(NamedTuple):
@@ -121,7 +121,7 @@ def is_unsteady(again: Callable[[], Leaves], first: Leaves, second: Leaves, name
     if not (isinstance(expected, torch.Tensor) and isinstance(actual, torch.Tensor)):
         return not equal_values(dict(again()).get(name), expected)
 
-    with fresh_memory_filled((), 0xFF, True, device=expected.device.type):
+    with fresh_memory_filled((), ALL_NAN, device=expected.device.type):
         filled = dict(again()).get(name)
     if isinstance(filled, torch.Tensor) and has_new_nan(filled, expected):
         return True

@@ -27,7 +27,7 @@ from .memory.calls import (
     skip_if_no_results,
 )
 from .memory.perturb import ONE_NUMBER, OTHERS, Change, same_strides, write_all
-from .memory.poison import fresh_memory_filled, has_new_nan
+from .memory.poison import ALL_NAN, fresh_memory_filled, has_new_nan
 from .memory.storage import share_memory
 
 _SECONDS = 5.0  # for all calls with other integers
@@ -75,7 +75,7 @@ def _call(calls: Caller, arguments: Arguments) -> Run:
 
 def _skip_if_unwritten(calls: Caller, arguments: Arguments, kept: Leaves) -> None:
     """Skip if the results for these arguments contain unwritten memory."""
-    with fresh_memory_filled((), 0xFF, True, device=calls.case.placement.device):
+    with fresh_memory_filled((), ALL_NAN, device=calls.case.placement.device):
         filled = results(calls(arguments))
     if any(
         isinstance(value, torch.Tensor)

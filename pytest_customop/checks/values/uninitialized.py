@@ -85,7 +85,7 @@ def _compare(calls: Caller, trial: _Inputs) -> None:
 
     def run(filling: Filling) -> Run:
         arguments = trial.fresh()
-        with fresh_memory_filled(sizes, *filling, device=case.placement.device):
+        with fresh_memory_filled(sizes, filling, device=case.placement.device):
             return calls(arguments)
 
     filling = FIRST

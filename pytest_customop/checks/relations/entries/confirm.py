@@ -17,7 +17,7 @@ from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.tensors import is_differentiable, is_plain
 from ...values.memory.perturb import ROUNDINGS
-from ...values.memory.poison import fresh_memory_filled, has_new_nan
+from ...values.memory.poison import ALL_NAN, fresh_memory_filled, has_new_nan
 from .calls import Rearranged, Wrong, gap
 from .groups import DimGroup
 
@@ -62,7 +62,7 @@ def _shows_fresh_memory(case: Case, group: DimGroup, name: str) -> bool:
     base = Rearranged(case, group).whole
     if base is None or not isinstance(base.get(name), torch.Tensor):
         return False
-    with fresh_memory_filled((), 0xFF, True, device=base[name].device.type):
+    with fresh_memory_filled((), ALL_NAN, device=base[name].device.type):
         filled = (Rearranged(case, group).whole or {}).get(name)
     return isinstance(filled, torch.Tensor) and has_new_nan(filled, base[name])
 

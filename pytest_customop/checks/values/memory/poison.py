@@ -32,23 +32,21 @@ class Filling(NamedTuple):
 
 
 FIRST, SECOND = Filling(0xA5, True), Filling(0x3C, False)
+ALL_NAN = Filling(0xFF, True)  # such bytes are NaN in every floating-point dtype
 
 _LARGEST = 1 << 20  # bytes; larger blocks come fresh from the system
 _BLOCKS = 8
 
 
 @contextlib.contextmanager
-def fresh_memory_filled(
-    sizes: Iterable[int], pattern: int, nan: bool, *, device: str
-) -> Iterator[None]:
+def fresh_memory_filled(sizes: Iterable[int], filling: Filling, *, device: str) -> Iterator[None]:
     """Fill the memory that is allocated in the block.
 
     torch's deterministic algorithms are on inside; an op without one only warns.
 
     Args:
         sizes: the sizes of the blocks, in bytes.
-        pattern: the byte that freed blocks hold.
-        nan: whether torch fills its empty tensors with NaN, or the largest integer.
+        filling: what it holds.
         device: the device whose memory is filled, in addition to that of the host.
     """
     switch: Any = importlib.import_module("torch.utils.deterministic")
@@ -62,8 +60,8 @@ def fresh_memory_filled(
         switch.fill_uninitialized_memory = False
         for size in sorted(set(sizes)):
             if 0 < size <= _LARGEST:
-                _fill_freed(size, pattern, device)
-        switch.fill_uninitialized_memory = nan
+                _fill_freed(size, filling.pattern, device)
+        switch.fill_uninitialized_memory = filling.nan
         yield
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
