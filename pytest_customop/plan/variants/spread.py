@@ -70,11 +70,9 @@ def uneven(view: SampleView) -> Iterator[Step]:
     `torch.ones` for weights, `torch.zeros` for a first state, and a constant matrix, which is symmetric,
     hide mistakes.
     """
-    constant = [tensor for tensor in view.tensors if _is_constant(tensor)]
-    for tensor in constant[:_MOST_UNEVEN]:
-        value = tensor.spec.fill
-        if value is None:
-            value = float(tensor.listed.flatten()[0])
+    constants = [(tensor, _constant(tensor)) for tensor in view.tensors]
+    known = [(tensor, value) for tensor, value in constants if value is not None]
+    for tensor, value in known[:_MOST_UNEVEN]:
         drawn = _UNEVEN * torch.rand(
             tensor.shape, generator=_generator(tensor), dtype=torch.float64
         )
@@ -84,20 +82,17 @@ def uneven(view: SampleView) -> Iterator[Step]:
         yield Step(f"{tensor.path}.uneven", description, {tensor.path: spec}, 5, reads_beyond=True)
 
 
-def _is_constant(tensor: TensorArgument) -> bool:
-    """Whether all values are one finite number that need not be exact, as those of a mask are."""
-    count = math.prod(tensor.shape)
+def _constant(tensor: TensorArgument) -> float | None:
+    """The one finite number that all values are; None if it may have to be exact, as in a mask."""
     if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2 or tensor.mutated:
-        return False
-    if not 1 < count <= _ELEMENTS or names_exact(tensor.path):
-        return False
-    fill = tensor.spec.fill
-    if fill is not None:
-        return isinstance(fill, (int, float)) and math.isfinite(fill)
-    if tensor.spec.values is None:
-        return False
-    listed = tensor.listed.flatten()
-    return bool((listed == listed[0]).all()) and bool(listed[0].isfinite())
+        return None
+    if not 1 < math.prod(tensor.shape) <= _ELEMENTS or names_exact(tensor.path):
+        return None
+    value = tensor.spec.fill
+    if value is None and tensor.spec.values is not None:
+        listed = tensor.listed.flatten()
+        value = float(listed[0]) if bool((listed == listed[0]).all()) else None
+    return value if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
 def _free(view: SampleView) -> list[TensorArgument]:
