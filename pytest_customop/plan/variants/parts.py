@@ -48,7 +48,7 @@ def steps(view: SampleView) -> Iterator[Step]:
         for dim, size in enumerate(shapes[tensor.path])
     }
     name = f"{counting[0].path}.{MANY_PARTS}"
-    what = f"{counting[0].path}: {times} times the parts of the sample"
+    what = f"{counting[0].path}: the parts of the sample repeated {times} times, with their rows"
     yield from with_numbers(view, Step(name, what, changes, 5, reads_beyond=True), sizes)
 
 
