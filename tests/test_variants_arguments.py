@@ -12,6 +12,7 @@ from pytest_customop.cases.compared_constants import compared_constants
 from pytest_customop.declare.ops import resolve
 from pytest_customop.declare.variant import Variant
 from pytest_customop.plan.variants import sample_view
+from pytest_customop.plan.variants.arguments import words_given
 from pytest_customop.plan.variants.ranking import ranked_variants
 
 FLOAT = Placement("cpu", torch.float32, True, "contiguous")
@@ -98,15 +99,16 @@ def options(
 
 def near(op: Any, *samples: Sample) -> dict[str, Variant]:
     """The variants of the arguments of the first sample, by the names of their steps."""
+    resolved = resolve(op)
     variants = ranked_variants(
-        resolve(op),
+        resolved,
         samples[0],
         FLOAT,
         kinds=["arguments", "positions"],
         declared_dtypes=False,
         seed=0,
         seen=set(),
-        samples=samples,
+        words=words_given(resolved, samples),
     )
     return {variant.step: variant for variant in variants}
 

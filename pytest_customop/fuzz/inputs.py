@@ -13,9 +13,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ..cases.argument_names import names_dims
-from ..declare.inputs import Sample
 from ..declare.variant import KINDS, LARGE, SEPARATOR, Predicate, Step, Variant
 from ..plan.place import GENERATED
+from ..plan.variants.arguments import Words, words_given
 from ..plan.variants.numeric import other_in_list, other_number
 from ..plan.variants.ranking import steps_of
 from ..plan.variants.sample_view import SampleView
@@ -80,8 +80,8 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
     """
     at = draw(st.integers(0, len(templates) - 1))
     within = rules.within or draw(_MOSTLY)
-    samples = [template.sample for template in templates]
-    changing = _Changing(draw, templates[at], replace(rules, within=within), samples)
+    words = words_given(templates[at].op, (template.sample for template in templates))
+    changing = _Changing(draw, templates[at], replace(rules, within=within), words)
     if "shape" in rules.kinds:
         changing.take("shape", changing.sizes())
     if "arguments" in rules.kinds:
@@ -110,13 +110,11 @@ def inputs(draw: Draw, templates: Sequence[SampleView], rules: Rules) -> Generat
 class _Changing:
     """A template to which steps are applied: `view` is its current state."""
 
-    def __init__(
-        self, draw: Draw, template: SampleView, rules: Rules, samples: Sequence[Sample]
-    ) -> None:
+    def __init__(self, draw: Draw, template: SampleView, rules: Rules, words: Words) -> None:
         self._draw = draw
         self._template = self.view = template
         self._rules = rules
-        self._samples = samples
+        self._words = words
         self.taken: list[tuple[str, Step]] = []
 
     def variant(self) -> Variant:
@@ -152,7 +150,7 @@ class _Changing:
         if kind in ("values", "positions", "special") and draw(st.booleans()):
             self.take(kind, element_steps(draw, view, kind))
             return
-        steps = list(steps_of(view, kind, self._rules.declared_dtypes, self._samples))
+        steps = list(steps_of(view, kind, self._rules.declared_dtypes, self._words))
         if self._rules.within:
             steps = [step for step in steps if step.beyond is None]
         if steps:

@@ -14,12 +14,12 @@ from typing import Any
 from ..cases.crash_risk import crash_risk
 from ..checks import Check
 from ..declare.declaration import Declaration
-from ..declare.inputs import Sample
 from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import predicate_reason, skip_reason
 from .items import CaseCell, Key, PlannedItem, PlannedVariant
 from .omissions import OmittedVariants, OnOmitted
+from .variants.arguments import Words, words_given
 from .variants.ranking import call_signature, ranked_variants
 
 QUICK = 32  # the most variants of one sample in the quick set
@@ -42,8 +42,8 @@ def variant_items(
     useful = {check: kinds for check in checks if (kinds := _kinds(check, settings))}
     if _amount(settings) == "off" or not declaration.variants or not useful:
         return
-    samples = [entry.case.sample for entry in cases]
-    planner = _Planner(declaration, settings, useful, samples)
+    words = words_given(declaration.op, (entry.case.sample for entry in cases))
+    planner = _Planner(declaration, settings, useful, words)
     seen = {call_signature(entry.case.sample) for entry in cases}
     for bases in base_cases(declaration, cases):
         yield from planner.items_of_sample(bases, seen)
@@ -87,12 +87,12 @@ class _Planner:
         declaration: Declaration,
         settings: Settings,
         checks: Mapping[Check, Collection[str]],
-        samples: Sequence[Sample],
+        words: Words,
     ) -> None:
         self._declaration = declaration
         self._settings = settings
         self._checks = checks
-        self._samples = samples
+        self._words = words
         self._omitted: set[str] = set()  # sample ids
         self._steps: set[str] = set()  # of all that were derived
 
@@ -132,7 +132,7 @@ class _Planner:
             declared_dtypes=declared is not None,
             seed=self._settings.seed,
             seen=seen,
-            samples=self._samples,
+            words=self._words,
         )
 
     def _take(self, variants: list[Variant]) -> list[Variant]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from ...cases.argument_names import names_dims
 from ...cases.compared_constants import compared_constants
 from ...core.wording import dtype_name
 from ...declare.inputs import Sample
+from ...declare.ops import Op
 from ...declare.variant import Step
 from . import lists, numeric, optional
 from .sample_view import SampleView
@@ -21,6 +22,9 @@ _NUMBERS = ("int", "SymInt", "float", "number", "Scalar")
 _LISTED = ("List[int]", "List[SymInt]")
 _PLAIN_LISTS = (*_LISTED, "List[float]", "List[bool]")
 _DTYPES = (torch.float64, torch.float32, torch.float16)
+Word = str | torch.dtype
+Words = Mapping[str, Sequence[Word]]
+
 _WORDS = 6  # the most strings that are tried for one argument
 
 
@@ -32,7 +36,7 @@ class _Argument:
         type: in the schema, without `Optional`.
         value: the sample's value, or the default.
         given: whether the sample gives it.
-        elsewhere: the values in the mark's samples.
+        elsewhere: the strings and dtypes that the mark's samples give it.
     """
 
     name: str
@@ -40,7 +44,7 @@ class _Argument:
     optional: bool
     value: Any
     given: bool
-    elsewhere: Sequence[Any]
+    elsewhere: Sequence[Word]
 
     @property
     def is_dim(self) -> bool:
@@ -48,16 +52,23 @@ class _Argument:
         return names_dims(self.name)
 
 
-def steps(view: SampleView, samples: Sequence[Sample] = ()) -> Iterator[Step]:
+def words_given(op: Op, samples: Iterable[Sample]) -> Words:
+    """The strings and dtypes that samples give, by argument."""
+    words: dict[str, dict[Word, None]] = {}
+    for sample in samples:
+        for argument, value in op.bind(sample):
+            if isinstance(value, (str, torch.dtype)):
+                words.setdefault(argument.name, {})[value] = None
+    return {name: list(values) for name, values in words.items()}
+
+
+def steps(view: SampleView, words: Words) -> Iterator[Step]:
     """Changes of one argument at a time, in the order of the schema.
 
     Args:
-        samples: all samples of the mark. Their values are tried too.
+        words: those of all samples of the mark. They are tried too.
     """
     dims = max((len(tensor.shape) for tensor in view.tensors), default=0)
-    by_sample = [
-        {argument.name: value for argument, value in view.op.bind(sample)} for sample in samples
-    ]
     for schema_argument in view.op.arguments:
         name = schema_argument.name
         if name in view.op.mutated:
@@ -73,7 +84,7 @@ def steps(view: SampleView, samples: Sequence[Sample] = ()) -> Iterator[Step]:
             written.startswith("Optional["),
             view.given[name] if given else default,
             given,
-            [values[name] for values in by_sample if name in values],
+            words.get(name, ()),
         )
         yield from _changed(view, argument, dims)
         if argument.optional and argument.value is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from . import (
     spread,
     values,
 )
+from .arguments import Words
 from .sample_view import SampleView
 
 _Found = tuple[Step, str, Sample, Any]  # the step, its kind, the changed sample and its signature
@@ -59,7 +61,7 @@ def ranked_variants(
     declared_dtypes: bool,
     seed: int,
     seen: set[Any],
-    samples: Sequence[Sample] = (),
+    words: Words = MappingProxyType({}),
 ) -> Iterator[Variant]:
     """The variants of a sample, those most likely to find something first.
 
@@ -70,13 +72,13 @@ def ranked_variants(
         seed: orders the steps of the same rank.
         seen: the signatures of what already runs, which is not derived again; the signatures of the
             variants are added.
-        samples: all samples of the mark: the values of their arguments are tried in this one too.
+        words: the strings and dtypes of all samples of the mark, which are tried in this one too.
     """
     view = SampleView(op, sample, placement)
     seen.add(call_signature(sample))
 
     def derive(changed: SampleView, kind: str) -> Iterable[Step]:
-        return steps_of(changed, kind, declared_dtypes, samples)
+        return steps_of(changed, kind, declared_dtypes, words)
 
     def applied(step: Step, kind: str) -> _Found:
         changed = view.apply(step)
@@ -130,21 +132,19 @@ def _order(*parts: object) -> int:
     return seed_of(*parts)
 
 
-def steps_of(
-    view: SampleView, kind: str, declared_dtypes: bool, samples: Sequence[Sample]
-) -> Iterable[Step]:
+def steps_of(view: SampleView, kind: str, declared_dtypes: bool, words: Words) -> Iterable[Step]:
     """Every step of a kind from a sample.
 
     Args:
         kind: one of `KINDS` except `pairs`, which combine the others.
-        declared_dtypes, samples: as in `ranked_variants`.
+        declared_dtypes, words: as in `ranked_variants`.
     """
     if kind == "dtype":
         return dtype.steps(view, declared_dtypes)
     if kind == "complex":
         return () if declared_dtypes else dtype.complex_numbers(view)
     if kind == "arguments":
-        return arguments.steps(view, samples)
+        return arguments.steps(view, words)
     return chain.from_iterable(steps(view) for steps in _STEPS[kind])
 
 
