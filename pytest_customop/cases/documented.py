@@ -260,6 +260,19 @@ def lines_about(op: Op, argument: str) -> str:
     return " ".join(lines)
 
 
+_LIMIT = re.compile(
+    r"\bat most\b|\bup to\b|\bmax(imum)?\b|\bless than\b|\bbelow\b|<|\bfits?\b|\b(in|within) \[",
+    re.I,
+)
+
+
+def limits_argument(op: Op, argument: str) -> bool:
+    """Whether the text about an argument, or a sentence that names it, gives a largest value."""
+    name = re.compile(rf"\b{re.escape(argument)}\b")
+    about = [lines_about(op, argument), *filter(name.search, sentences(op))]
+    return any(map(_LIMIT.search, about))
+
+
 def sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
     """The sentences about an op, each in one line.
 

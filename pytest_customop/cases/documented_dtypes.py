@@ -15,6 +15,11 @@ _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|i
 _FLOATING = re.compile(
     r"(?<!no )(?<!not )(?<!to )(?<!as )(?<!into )(?<!in )\bfloat(s|ing|ing-point|32|64)?\b", re.I
 )
+_FLOAT_OR_INTEGER = re.compile(
+    r"\bfloat\w*([- ]point)? or (an )?integ(er|ral)s?\b|\binteg(er|ral)s? or (a )?float", re.I
+)
+_ANY_FLOATS = re.compile(r"(?<!no )(?<!not )\b(floats?|floating([- ]point)?)\b", re.I)
+_ONE_FLOAT = re.compile(r"\b(b?float|fp)(16|32|64)\b|\bbf16\b|\b(double|single|half)\b", re.I)
 # The words that end a text about an argument.
 _RESULT = r"->|\b(returns?|gives?|results?|outputs?)\b"
 _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
@@ -59,8 +64,23 @@ def whole_numbers_count_as_floats(op: Op) -> bool:
 
 def may_be_floating(op: Op, argument: str) -> bool:
     """Whether the text about an argument says that it may hold floating-point numbers."""
-    about, *_ = re.split(_RESULT, lines_about(op, argument), maxsplit=1, flags=re.I)
-    return _FLOATING.search(about) is not None
+    return _FLOATING.search(_about(op, argument)) is not None
+
+
+def _about(op: Op, argument: str) -> str:
+    """The text about an argument, as far as it is about the argument and not about results."""
+    return re.split(_RESULT, lines_about(op, argument), maxsplit=1, flags=re.I)[0]
+
+
+def may_be_integer(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that it holds integers or floating-point numbers."""
+    return _FLOAT_OR_INTEGER.search(_about(op, argument)) is not None
+
+
+def takes_any_floats(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that it is floating-point, and names no dtype."""
+    about = _about(op, argument)
+    return _ANY_FLOATS.search(about) is not None and _ONE_FLOAT.search(about) is None
 
 
 def promotes_dtypes(op: Op) -> bool:

@@ -60,13 +60,15 @@ class DtypeCode(NamedTuple):
         wraps: the sign that integers wrap, or count as bits, on purpose; empty without one.
         depends_on_dtype: whether another dtype may take another path.
         is_known: whether the Python code of a kernel is known.
-        is_modular: whether results may be taken modulo some number on purpose, as those of a checksum: a
-            name, a comment, or a number such as 256 in the code says so.
+        modular: the name or the comment that says that results are taken modulo some number on purpose,
+            as those of a checksum; empty without one.
+        is_modular: whether they may be: `modular`, or a number such as 256 in the code.
     """
 
     wraps: str
     depends_on_dtype: bool
     is_known: bool
+    modular: str
     is_modular: bool
 
 
@@ -76,8 +78,7 @@ def dtype_code(op: Op) -> DtypeCode:
     names = [op.name.partition("::")[2], *(argument.name for argument in op.arguments)]
     wraps = next((f"the name {name}" for name in names if _WRAPPING_NAMES.search(name)), "")
     depends, is_known = False, False
-    is_modular = bool(_MODULAR_NAMES.search(names[0]))
-    is_modular = is_modular or not _BYTE_SIZES.isdisjoint(whole_numbers_in_code(op))
+    modular = f"the name {names[0]}" if _MODULAR_NAMES.search(names[0]) else ""
     for function in _reached(op):
         is_known = True
         name = getattr(function, "__name__", "")
@@ -85,7 +86,8 @@ def dtype_code(op: Op) -> DtypeCode:
             wraps = wraps or f"the name {name}"
         tree, text = _tree(function)
         is_meant = _ON_PURPOSE.search(text) is not None
-        is_modular = is_modular or is_meant or bool(_MODULAR_NAMES.search(name))
+        if is_meant or _MODULAR_NAMES.search(name):
+            modular = modular or ("a comment" if is_meant else f"the name {name}")
         if tree is None:
             depends = True
             continue
@@ -95,7 +97,8 @@ def dtype_code(op: Op) -> DtypeCode:
         reader.visit(tree)
         wraps = wraps or reader.wraps
         depends = depends or reader.depends
-    return DtypeCode(wraps, depends, is_known, is_modular)
+    is_modular = bool(modular) or not _BYTE_SIZES.isdisjoint(whole_numbers_in_code(op))
+    return DtypeCode(wraps, depends, is_known, modular, is_modular)
 
 
 def _reached(op: Op) -> Iterator[Any]:

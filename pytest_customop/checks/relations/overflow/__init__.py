@@ -1,0 +1,159 @@
+"""`relations.overflow`: no number overflows on the way to a result that has room for the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from ....cases.case import Case
+from ....cases.dtype_code import dtype_code
+from ....compat.shadow_values import ShadowValues
+from ....core.tracebacks import is_of_author
+from ....findings import CheckSkipped, Explanation, doc_links, fail, skip
+from ...check import Check
+from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
+from ...values.memory.limited_copy import answer_of_copy, answer_safely
+from ..scripts import call_lines, position
+from .outcome import Wrong, first_wrong
+from .trials import Trial, larger_numbers, trials
+
+_MEMORY = 2**30  # bytes for calls with larger plain numbers
+
+
+class _Found(NamedTuple):
+    """The outcome of some calls.
+
+    Args:
+        wrong: a result that is wrong; None without one.
+        trial: the number of the trial that showed it.
+        watched: whether the kernel computes with numbers of few bits.
+    """
+
+    wrong: Wrong | None
+    trial: int
+    watched: bool
+
+
+def check_overflow(case: Case) -> None:
+    """Call the op, and follow numbers that overflow in torch operators to the results."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    if torch.device(case.placement.device).type != "cpu":
+        reason = "operators in a kernel can be watched on the CPU only"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    modular = dtype_code(case.op).modular
+    if modular:
+        reason = f"{modular} says that integers may wrap on purpose"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    tried = [*trials(case)]
+    found = answer_safely(case, lambda plain: _found(plain, tried))
+    if not found.watched:
+        reason = "no torch operator in the kernel computes with numbers of few bits"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if found.wrong is None:
+        tried = [*larger_numbers(case)]
+        found = _with_larger(case, tried) if tried else found
+    if found.wrong is not None:
+        trial = tried[found.trial]
+        raise fail(
+            "intermediate-overflow",
+            f"{case.op.name}{trial.description and ', '}{trial.description}: {found.wrong.cause}; "
+            f"so {found.wrong.result} is wrong: {found.wrong.how}",
+            repro=_script(case, trial, found.wrong),
+        )
+
+
+def _with_larger(case: Case, tried: Iterable[Trial]) -> _Found:
+    """The outcome of calls that may take much memory; such calls end in a copy of the process."""
+    for at, trial in enumerate(tried):
+        try:
+            found = answer_of_copy(case, partial(_found, tried=[trial]), memory=_MEMORY)
+        except CheckSkipped:
+            break
+        if found.wrong is not None:
+            return found._replace(trial=at)
+    return _Found(None, 0, True)
+
+
+def _found(case: Case, tried: Iterable[Trial]) -> _Found:
+    calls = Caller(case)
+    watched = False
+    for at, trial in enumerate(tried):
+        shadows = ShadowValues(is_of_author)
+        given = trial.change(case.inputs().map_distinct(lambda _, tensor: tensor.detach()))
+        with torch.no_grad(), shadows:
+            run = calls(given)
+        watched |= shadows.watched > 0
+        wrong = first_wrong(run, shadows) if run.error is None else None
+        if wrong is not None:
+            return _Found(wrong, at, True)
+    return _Found(None, 0, watched)
+
+
+def _script(case: Case, trial: Trial, wrong: Wrong) -> str:
+    got = f"got = call(args, kwargs)[{position(case, wrong.result)}]"
+    rtol = 1e-2 if isinstance(wrong.exact, float) else 0.0
+    judged = (
+        f"{got}\nassert list(got.shape) == {wrong.exact}, got.shape\n"
+        if wrong.element is None
+        else f"{got}.flatten()[{wrong.element}].item()\n"
+        f"expected = {wrong.exact!r}  # what numbers with more bits give\n"
+        f"assert abs(got - expected) <= {rtol} * abs(expected), (got, expected)\n"
+    )
+    start = "\nargs, kwargs = inputs()\nargs = list(args)\n"
+    return call_lines(wrong.result) + start + trial.script + judged
+
+
+FINDINGS = {
+    "intermediate-overflow": Explanation(
+        meaning=(
+            "A number on the way to a result does not fit the dtype that it is computed in, so it wraps "
+            "(in float16 it becomes infinite). The right result fits the dtype of the result."
+        ),
+        why=(
+            "torch computes in the dtype of the operands: 200 + 100 is 44 in uint8, 70000 * 70000 is "
+            "605032704 in int32, and nothing raises. A cast of the result comes too late."
+        ),
+        fix=(
+            "Cast before the arithmetic, not after it: row.to(torch.int64) * width + column; in float16 "
+            "compute in float32 and cast back last. If the numbers wrap on purpose, say so in a comment "
+            '("wraps on purpose") or write checks=["-relations.overflow"].'
+        ),
+        before="""
+return (row * width + column).to(torch.int64)      # in int32
+""",
+        after="""
+return row.to(torch.int64) * width + column
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.TENSOR_ATTRIBUTES),
+        follows=("uninitialized-output", "undeclared-mutation", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.overflow",
+    summary="no number overflows on the way to a result that has room for the right one",
+    run=check_overflow,
+    gradients=False,
+    variants=("arguments", "dtype", "positions", "values", "magnitudes", "long", "shape", "pairs"),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Keys, codes, sums and distances that wrap in int32, int16, int8 or uint8, or become infinite in "
+        "float16, on the way to a result that could hold the right number. Each torch operator in the "
+        "kernel that may overflow runs a second time in int64 (float32 for float16), and so does whatever "
+        "reads a number that did overflow. Only what reaches a result counts: wrapping that is undone, "
+        "masked out, or left in a result of the same few bits is no finding. Integer tensors are also "
+        "filled with numbers near the ends of what the sample shows, or of their dtype, if a docstring "
+        "names it and it has 8 or 16 bits."
+    ),
+    cannot_see=(
+        "Arithmetic outside of torch operators: loops in C++, numpy, Triton. Numbers that pass through "
+        "bits (^, ~, shifts, masks) or through % after they wrapped, and an op that is named like a hash, "
+        "a checksum or a source of random numbers: these may wrap on purpose. Overflow of int64."
+    ),
+    cost="calls",
+)

@@ -1,0 +1,98 @@
+"""Whether a result is wrong because a number overflowed on the way to it."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from typing import NamedTuple
+
+import torch
+
+from ....cases.run import Run
+from ....compat.shadow_values import Followed, ShadowValues
+from ....core.wording import dtype_name
+from ...values.memory.calls import comparable, results
+
+
+class Wrong(NamedTuple):
+    """A result that an overflow changed.
+
+    Args:
+        cause: what overflowed, and where.
+        result: the name of the result.
+        how: how it differs.
+        element: the index of the first wrong element, counted through; None if the sizes differ.
+        exact: what that element should be, or the sizes that the result should have.
+    """
+
+    cause: str
+    result: str
+    how: str
+    element: int | None
+    exact: float | list[int]
+
+
+def first_wrong(run: Run, shadows: ShadowValues) -> Wrong | None:
+    """The first result that an overflow changed, and whose dtype has room for the right numbers."""
+    for name, result in results(run):
+        if isinstance(result, torch.Tensor) and comparable(result):
+            followed = shadows.overflow_in(result)
+            wrong = None if followed is None else _wrong(name, result.detach(), followed)
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def _wrong(name: str, result: torch.Tensor, followed: Followed) -> Wrong | None:
+    cause = _cause(followed)
+    if followed.exact is None:
+        sizes = list(followed.sizes)
+        how = f"its sizes are {list(result.shape)} instead of {sizes}"
+        return Wrong(cause, name, how, None, sizes)
+    actual, exact = result.flatten(), followed.exact.flatten()
+    wrong = _differs(actual, exact) & _fits(exact, result.dtype)
+    wrong &= ~_is_saturated(actual, exact, followed.cause.dtype)
+    places = wrong.nonzero().flatten().tolist()
+    if not places:
+        return None
+    first = places[0]
+    how = (
+        f"{len(places)} of {actual.numel()} elements differ; element {first} is "
+        f"{_number(actual[first])} instead of {_number(exact[first])}"
+    )
+    return Wrong(cause, name, how, first, exact[first].item())
+
+
+def _differs(actual: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    if not actual.dtype.is_floating_point:
+        return actual != exact
+    return ~torch.isclose(actual.double(), exact.double(), rtol=1e-2, atol=1e-6, equal_nan=True)
+
+
+def _is_saturated(actual: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Where the code noticed that a number of `dtype` overflowed, and took the largest one instead."""
+    known = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return actual == exact.clamp(known.min, known.max)
+
+
+def _fits(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if dtype in (torch.bool, torch.int64) or dtype.is_complex:
+        return torch.ones_like(exact, dtype=torch.bool)
+    known = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    return (exact >= known.min) & (exact <= known.max)
+
+
+def _cause(followed: Followed) -> str:
+    cause = followed.cause
+    place = f"the operator {cause.operator} of torch"
+    if cause.file:
+        line = linecache.getline(cause.file, cause.line).strip()
+        place = f"`{line}` ({os.path.basename(cause.file)}:{cause.line})"
+    verb = "loses digits in" if cause.dtype == torch.float32 else "overflows"
+    change = f"{_number(cause.exact)} becomes {_number(cause.actual)}"
+    return f"{place} {verb} {dtype_name(cause.dtype)}: {change}"
+
+
+def _number(value: torch.Tensor | float) -> str:
+    number = value.item() if isinstance(value, torch.Tensor) else value
+    return f"{number:.12g}" if isinstance(number, float) else str(number)

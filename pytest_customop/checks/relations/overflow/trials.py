@@ -1,0 +1,161 @@
+"""The numbers that an op is called with to see whether they overflow on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+
+from ....cases.argument_names import names_dims, names_positions, names_seed
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.documented import limits_argument
+from ....cases.documented_dtypes import dtypes_of, may_be_integer, takes_any_floats
+from ....cases.tensors import base_name, is_differentiable, is_plain
+from ...values.memory.calls import expression, plain_arguments, results, with_argument
+from ..integer_width.arguments import Argument, narrow_arguments
+from ..integer_width.fills import Fill, demanding_fills, filled
+
+_SEVERAL = 1 / 16  # of the range of a dtype: smaller numbers may be codes or labels
+_SCALES = (1, 16)  # of numbers in float16
+_FACTORS = (16, 256, 4096)  # of plain integers
+_LARGEST = 2**20  # a plain integer may become
+
+
+class Trial(NamedTuple):
+    """Arguments to call an op with.
+
+    Args:
+        description: how they differ from the case's, for a message; empty if they do not.
+        change: makes them from the case's own.
+        script: the lines of a script that change `args` and `kwargs`.
+    """
+
+    description: str
+    change: Callable[[Arguments], Arguments]
+    script: str
+
+
+def trials(case: Case) -> Iterator[Trial]:
+    """The case's own numbers, integers near the ends of what it shows, and the same in float16."""
+    yield Trial("", lambda arguments: arguments, "")
+    is_sample = case.base_case is None
+    arguments = narrow_arguments(case) if is_sample or case.kind == "long" else []
+    if arguments:
+        limits = [
+            argument.limits if _is_named(case, argument) else argument.shown
+            for argument in arguments
+        ]
+        wide = min(argument.dtype.itemsize for argument in arguments) >= 4
+        for fill in demanding_fills(limits, wide, ends=False):
+            yield _with_fill(case, arguments, fill)
+    if is_sample and _decides_by_floats(case):
+        yield from (_in_float16(case, scale) for scale in _SCALES)
+
+
+def larger_numbers(case: Case) -> Iterator[Trial]:
+    """Plain integers many times as large, if a result is int64 and no docstring limits them."""
+    dtypes = {leaf.dtype for _, leaf in results(case.eager) if isinstance(leaf, torch.Tensor)}
+    if case.base_case is not None or torch.int64 not in dtypes:
+        return
+    given = {
+        path: value
+        for path, value in plain_arguments(case.inputs())
+        if type(value) is int and 1 < value < _LARGEST and _may_grow(case, base_name(path))
+    }
+    for factor in _FACTORS if given else ():
+        numbers = {path: min(value * factor, _LARGEST) for path, value in given.items()}
+        yield _with_numbers(case, numbers)
+
+
+def _is_named(case: Case, argument: Argument) -> bool:
+    """Whether the text about an argument names its dtype, or any integers, and so all of its numbers.
+
+    If the sample has only small numbers, they may be codes or labels.
+    """
+    if argument.dtype.itemsize > 2:
+        return False
+    largest = max(argument.shown.high, -argument.shown.low)
+    if largest < _SEVERAL * argument.limits.high:
+        return False
+    name = base_name(argument.name)
+    return argument.dtype in dtypes_of(case.op, name) or may_be_integer(case.op, name)
+
+
+def _with_fill(case: Case, arguments: Sequence[Argument], fill: Fill) -> Trial:
+    at = {argument.name: index for index, argument in enumerate(arguments)}
+    tensors = dict(case.inputs().tensors())
+
+    def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        return filled(tensor, fill.numbers[at[name]], at[name]) if name in at else tensor
+
+    lines = []
+    for name in at:
+        place = expression(case, name)
+        values = change(name, tensors[name]).flatten().tolist()
+        lines.append(
+            f"values = torch.tensor({values}).reshape({place}.shape)\n"
+            f"{place} = torch.empty_like({place}).copy_(values)\n"
+        )
+    description = f"with integers {fill.name} of what {', '.join(at)} may hold"
+    return Trial(description, lambda inputs: inputs.map_distinct(change), "".join(lines))
+
+
+def _decides_by_floats(case: Case) -> bool:
+    """Whether an op returns positions or decisions for floating-point numbers of any dtype."""
+    tensors = dict(case.inputs().tensors())
+    floats = [name for name, tensor in tensors.items() if is_differentiable(tensor.dtype)]
+    leaves = [leaf for _, leaf in results(case.eager) if isinstance(leaf, torch.Tensor)]
+    decides = any(not is_differentiable(leaf.dtype) for leaf in leaves)
+    wide = all(tensors[name].dtype in (torch.float32, torch.float64) for name in floats)
+    return decides and wide and any(takes_any_floats(case.op, base_name(name)) for name in floats)
+
+
+def _in_float16(case: Case, scale: int) -> Trial:
+    def change(_: str, tensor: torch.Tensor) -> torch.Tensor:
+        wide = is_differentiable(tensor.dtype) and is_plain(tensor)
+        return (tensor.detach() * scale).to(torch.float16) if wide else tensor
+
+    lines = [
+        f"{place} = ({place}.detach() * {scale}).to(torch.float16)\n"
+        for name, tensor in case.inputs().tensors()
+        if is_differentiable(tensor.dtype) and is_plain(tensor)
+        for place in [expression(case, name)]
+    ]
+    times = "" if scale == 1 else f", {scale} times as large"
+    description = f"with floating-point numbers in float16{times}"
+    return Trial(description, lambda inputs: inputs.map_distinct(change), "".join(lines))
+
+
+def _may_grow(case: Case, name: str) -> bool:
+    if names_dims(name) or names_positions(name) or names_seed(name):
+        return False
+    return not limits_argument(case.op, name)
+
+
+def _with_numbers(case: Case, numbers: dict[str, int]) -> Trial:
+    whole: dict[str, object] = {}
+    for path, number in numbers.items():
+        whole.setdefault(base_name(path), _value(case, base_name(path)))
+        name, _, index = path.partition("[")
+        if index:
+            items = list(whole[name])  # type: ignore[call-overload]
+            items[int(index.rstrip("]"))] = number
+            whole[name] = items
+        else:
+            whole[name] = number
+
+    def change(arguments: Arguments) -> Arguments:
+        for name, value in whole.items():
+            arguments = with_argument(arguments, name, value)
+        return arguments
+
+    lines = [f"{expression(case, name)} = {value!r}\n" for name, value in whole.items()]
+    description = "with " + ", ".join(f"{name}={value}" for name, value in whole.items())
+    return Trial(description, change, "".join(lines))
+
+
+def _value(case: Case, name: str) -> object:
+    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    return given[name]

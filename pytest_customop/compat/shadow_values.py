@@ -1,0 +1,469 @@
+"""Run torch operators a second time on numbers that do not overflow: shadow values.
+
+A tensor of few bits whose numbers have wrapped, or become infinite, has a shadow: the numbers that it would
+hold in a wider dtype. So has a float32 tensor that comes from integers and cannot hold their sum. Operators
+that read the tensor also run on the shadow, so results that differ only because of an overflow have one
+too. The method is that of shadow execution in sanitizers and floating-point debuggers: A. Sanchez-Stern et
+al., "Finding Root Causes of Floating Point Error", PLDI 2018.
+
+Private names, seen in torch 2.4 to 2.15:
+
+- `torch.utils._python_dispatch.TorchDispatchMode`: sees the operators that a kernel calls, in C++ too.
+- `torch._ops.OpOverload.redispatch`, `_schema`, `torch._C.DispatchKeySet` and `DispatchKey`: call an op's
+  CPU kernel directly, so that a mode stays active inside of it. Public: none.
+- `torch.utils._pytree.tree_leaves`, `tree_map`: reach the tensors in lists too. Public: none.
+- `UntypedStorage._cdata`: identifies a storage.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .dense_copies import OF_TORCH
+from .tensors import storage_id
+
+WIDER = {
+    torch.uint8: torch.int64,
+    torch.int8: torch.int64,
+    torch.int16: torch.int64,
+    torch.int32: torch.int64,
+    torch.float16: torch.float32,
+}
+# Operators whose result may not fit the dtype of their arguments.
+_ARITHMETIC = frozenset(
+    {
+        *(
+            "add",
+            "sub",
+            "subtract",
+            "rsub",
+            "mul",
+            "multiply",
+            "neg",
+            "negative",
+            "abs",
+            "absolute",
+        ),
+        *("square", "pow", "sum", "cumsum", "prod", "cumprod", "diff", "addcmul", "lerp", "dist"),
+        *("mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "ger", "kron", "matmul", "linear"),
+        *("addmm", "baddbmm", "addmv", "addbmm", "addr", "chain_matmul", "einsum", "tensordot"),
+        *("cross", "linalg_cross", "linalg_vecdot", "conv1d", "conv2d", "conv3d", "convolution"),
+        *("scatter_add", "index_add", "segment_reduce", "trace", "vander", "linalg_multi_dot"),
+        *("exp", "exp2", "expm1", "sinh", "cosh", "reciprocal", "div", "divide", "true_divide"),
+        *("addcdiv", "mean", "var", "var_mean", "std", "std_mean", "norm", "linalg_norm"),
+        *("linalg_vector_norm", "logit", "ldexp", "cdist", "_cdist_forward", "_euclidean_dist"),
+    }
+)
+# Those whose exact result is whole for whole numbers, and those that keep whole numbers as they are.
+_RING = frozenset(
+    {
+        *(
+            "add",
+            "sub",
+            "subtract",
+            "rsub",
+            "mul",
+            "multiply",
+            "neg",
+            "abs",
+            "square",
+            "sum",
+            "cumsum",
+        ),
+        *(
+            "mm",
+            "bmm",
+            "mv",
+            "dot",
+            "matmul",
+            "linear",
+            "einsum",
+            "addmm",
+            "baddbmm",
+            "scatter_add",
+        ),
+        *("index_add", "conv1d", "conv2d", "conv3d", "convolution"),
+    }
+)
+_KEEPS = frozenset(
+    {
+        *("clone", "contiguous", "reshape", "flatten", "cat", "stack", "index_select", "gather"),
+        *("round", "floor", "ceil", "trunc", "clamp", "clamp_min", "clamp_max"),
+    }
+)
+# Operators on bits, and modular ones: with these, integers may wrap on purpose.
+_BITS = frozenset(
+    {
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift"),
+        *("bitwise_right_shift", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__"),
+        *("remainder", "fmod", "view_as_real", "view_as_complex"),
+    }
+)
+# Operators that give numbers another dtype because the code says so, and those that store in a given one.
+_CONVERSIONS = frozenset({"to", "_to_copy", "type_as"})
+_XOR = frozenset({"bitwise_xor", "__xor__"})
+_STORES = frozenset({"copy", "fill", "full_like", "index_put", "_index_put_impl", "masked_fill"})
+_POSITIONS = frozenset({"index", "indices", "mask", "condition"})
+_FACTOR = 1000  # larger odd numbers are factors of hashes; 3600 and 10**6 are not
+_FAR = 1e-3  # relative; less may be rounding
+
+
+class Overflow(NamedTuple):
+    """Where a number of few bits first overflowed.
+
+    Args:
+        operator: the torch operator, such as `mul`.
+        dtype: of its result.
+        exact, actual: the first number that does not fit, and what it became.
+        file, line: of the author's code; empty and 0 where a compiled kernel called the operator.
+    """
+
+    operator: str
+    dtype: torch.dtype
+    exact: float
+    actual: float
+    file: str
+    line: int
+
+
+class _Shadow(NamedTuple):
+    """What a storage would hold without overflow.
+
+    Args:
+        memory: one number for each element of the storage; None if the tensor would have other sizes.
+        sizes: those that it would have.
+        dtype: of the tensors on this storage.
+        cause: the overflow.
+        owner: a tensor on the storage, which keeps its address from being used again.
+    """
+
+    memory: torch.Tensor | None
+    sizes: torch.Size
+    dtype: torch.dtype
+    cause: Overflow
+    owner: torch.Tensor
+
+
+class Followed(NamedTuple):
+    """An overflow that changed a tensor.
+
+    Args:
+        cause: the overflow.
+        exact: what the tensor would hold without it; None if it would have other sizes.
+        sizes: those that it would have.
+    """
+
+    cause: Overflow
+    exact: torch.Tensor | None
+    sizes: torch.Size
+
+
+class _Unknown(Exception):
+    """There is no telling what a tensor would hold."""
+
+
+class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A block in which overflows in torch operators are followed to the results.
+
+    Args:
+        is_of_author: (file name) -> whether the file holds the code to point at.
+
+    Attributes:
+        watched: the number of operators that had numbers of few bits to compute with.
+    """
+
+    def __init__(self, is_of_author: Callable[[str], bool]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._is_of_author = is_of_author
+        self._shadows: dict[int, _Shadow] = {}
+        self._modular: dict[int, torch.Tensor] = {}  # tensors whose numbers may wrap on purpose
+        self._whole: dict[
+            int, torch.Tensor
+        ] = {}  # float32 tensors that come from integers, by storage
+        self.watched = 0
+
+    def overflow_in(self, tensor: torch.Tensor) -> Followed | None:
+        """The overflow that changed a tensor; None without one."""
+        shadow = self._shadow_of(tensor)
+        if shadow is None:
+            return None
+        exact = None if shadow.memory is None else _viewed(shadow.memory, tensor)
+        return Followed(shadow.cause, exact, shadow.sizes if exact is None else exact.shape)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a torch operator, or the kernel of another op, in which this mode stays active."""
+        kwargs = kwargs or {}
+        if func.namespace not in OF_TORCH:
+            with self:
+                keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+                return func.redispatch(keys, *args, **kwargs)
+        leaves = tree_leaves((args, kwargs))
+        given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        name = _base_name(func)
+        cause = next((s.cause for s in map(self._shadow_of, given) if s is not None), None)
+        if self._is_modular(name, args, given, cause):
+            return self._modular_result(func(*args, **kwargs))
+        is_whole = self._stays_whole(name, given, leaves)
+        has_few_bits = any(tensor.dtype in WIDER for tensor in given)
+        may_overflow = (name in _ARITHMETIC and has_few_bits) or (name in _RING and is_whole)
+        self.watched += may_overflow
+        if cause is None and not may_overflow:
+            result = func(*args, **kwargs)
+            self._note_whole(func, result, is_whole)
+            return result
+        written = _written(func, args, kwargs)
+        exact = self._exact_result(func, name, args, kwargs)
+        before = {id(tensor): self._shadow_of(tensor) for tensor in written}
+        result = func(*args, **kwargs)
+        self._note_whole(func, result, is_whole)
+        results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        expected = [leaf for leaf in tree_leaves(exact) if isinstance(leaf, torch.Tensor)]
+        known = exact is not None and len(results) == len(expected)
+        read = {storage_id(tensor) for tensor in given}
+        for at, tensor in enumerate(results):
+            is_written = any(tensor is other for other in written)
+            if storage_id(tensor) in read and not is_written:
+                continue  # a view: it has the shadow of its memory
+            self._record(tensor, expected[at] if known else None, name, cause)
+        for tensor in written:
+            if not any(tensor is other for other in results) and before[id(tensor)] is not None:
+                self._forget(tensor)  # an `out` argument of an operator that returns something else
+        return result
+
+    def _exact_result(
+        self,
+        func: Any,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """The result of an operator on numbers that do not overflow; None if it cannot be had.
+
+        What the operator writes to is a copy.
+        """
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            return None
+        is_conversion = name in _CONVERSIONS
+        target = args[0].dtype if name in _STORES else None
+
+        def exact(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                wide = self._exact(value)
+                if target is not None and value.dtype != target and target in WIDER:
+                    return wide.to(target).to(WIDER[target])  # stored in few bits on purpose
+                return wide
+            if isinstance(value, torch.dtype) and not is_conversion:
+                return WIDER.get(value, value)
+            return value
+
+        def exact_unless_position(argument: Any, value: Any) -> Any:
+            if argument.name in _POSITIONS:
+                return tree_map(lambda leaf: self._exact_if_shadowed(leaf), value)
+            return tree_map(exact, value)
+
+        arguments = {argument.name: argument for argument in func._schema.arguments}
+        try:
+            result = func(
+                *(
+                    exact_unless_position(argument, value)
+                    for argument, value in zip(arguments.values(), args, strict=False)
+                ),
+                **{
+                    key: exact_unless_position(arguments[key], value)
+                    for key, value in kwargs.items()
+                },
+            )
+        except (_Unknown, RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
+            return None
+        return (
+            tree_map(lambda leaf: leaf.to(WIDER.get(leaf.dtype, leaf.dtype)), result)
+            if (name == "_to_copy")
+            else result
+        )
+
+    def _exact_if_shadowed(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and self._shadow_of(value) is not None:
+            return self._exact(value)
+        return value
+
+    def _exact(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy of what a tensor would hold, in the wider dtype."""
+        shadow = self._shadow_of(tensor)
+        if shadow is not None:
+            if shadow.memory is None:
+                raise _Unknown
+            return _viewed(shadow.memory, tensor).clone()
+        wide = torch.float64 if self._is_whole(tensor) else WIDER.get(tensor.dtype)
+        return tensor.clone() if wide is None else tensor.to(wide)
+
+    def _record(
+        self, tensor: torch.Tensor, exact: torch.Tensor | None, name: str, cause: Overflow | None
+    ) -> None:
+        """Give a result a shadow if it differs from the exact one."""
+        if exact is None or tensor.layout != torch.strided:
+            self._forget(tensor)
+            return
+        if exact.shape != tensor.shape:
+            if cause is not None:
+                self._set(tensor, None, exact.shape, cause)
+            return
+        wrong = tensor != exact if self._is_whole(tensor) else _differs(tensor, exact)
+        if not bool(wrong.any()):
+            self._clear(tensor)
+            return
+        if tensor.dtype in (torch.float16, torch.bfloat16):
+            exact = torch.where(wrong, exact.float(), tensor.float())  # rounding does not count
+        cause = cause or self._overflow(tensor, exact, wrong, name)
+        shadow = self._shadow_of(tensor)
+        memory = shadow.memory if shadow is not None else None
+        if memory is None:
+            memory = _all_of_storage(tensor).to(exact.dtype, copy=True)
+        _viewed(memory, tensor).copy_(exact)
+        self._set(tensor, memory, tensor.shape, cause)
+
+    def _is_modular(
+        self, name: str, args: Sequence[Any], given: Sequence[torch.Tensor], cause: Overflow | None
+    ) -> bool:
+        """Whether a result may be a number that wraps on purpose, as those of hashes do."""
+        if self._modular and any((storage_id(tensor) or 0) in self._modular for tensor in given):
+            return True
+        if name in _BITS and any(map(_is_integer, given)):
+            return cause is not None or name in _XOR
+        return _has_hash_factor(name, args)
+
+    def _modular_result(self, result: Any) -> Any:
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self._forget(leaf)
+                self._modular[storage_id(leaf) or 0] = leaf
+        return result
+
+    def _stays_whole(self, name: str, given: Sequence[torch.Tensor], leaves: Sequence[Any]) -> bool:
+        """Whether a float32 result of an operator holds whole numbers that come from integers."""
+        if name in _CONVERSIONS:
+            return len(given) > 0 and (_is_integer(given[0]) or self._is_whole(given[0]))
+        if name not in _RING and name not in _KEEPS:
+            return False
+        if any(isinstance(leaf, float) and not leaf.is_integer() for leaf in leaves):
+            return False
+        floats = [tensor for tensor in given if not _is_integer(tensor)]
+        return bool(floats) and all(map(self._is_whole, floats))
+
+    def _is_whole(self, tensor: torch.Tensor) -> bool:
+        return bool(self._whole) and (storage_id(tensor) or 0) in self._whole
+
+    def _note_whole(self, func: Any, result: Any, is_whole: bool) -> None:
+        if not (is_whole or (self._whole and func._schema.is_mutable)):
+            return
+        for leaf in tree_leaves(result):
+            if not isinstance(leaf, torch.Tensor) or leaf.dtype != torch.float32:
+                continue
+            if is_whole:
+                self._whole[storage_id(leaf) or 0] = leaf
+            else:
+                self._whole.pop(storage_id(leaf) or 0, None)
+
+    def _overflow(
+        self, tensor: torch.Tensor, exact: torch.Tensor, wrong: torch.Tensor, name: str
+    ) -> Overflow:
+        frame = sys._getframe(1)
+        while frame is not None and not self._is_of_author(frame.f_code.co_filename):
+            frame = frame.f_back  # type: ignore[assignment]
+        file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
+        return Overflow(
+            name,
+            tensor.dtype,
+            exact[wrong].flatten()[0].item(),
+            tensor[wrong].flatten()[0].item(),
+            file,
+            line,
+        )
+
+    def _shadow_of(self, tensor: torch.Tensor) -> _Shadow | None:
+        """The shadow of a tensor's memory; none where the tensor reads this memory as another dtype."""
+        shadow = self._shadows.get(storage_id(tensor) or 0) if self._shadows else None
+        return shadow if shadow is not None and shadow.dtype == tensor.dtype else None
+
+    def _set(
+        self,
+        tensor: torch.Tensor,
+        memory: torch.Tensor | None,
+        sizes: torch.Size,
+        cause: Overflow,
+    ) -> None:
+        self._shadows[storage_id(tensor) or 0] = _Shadow(memory, sizes, tensor.dtype, cause, tensor)
+
+    def _forget(self, tensor: torch.Tensor) -> None:
+        self._shadows.pop(storage_id(tensor) or 0, None)
+
+    def _clear(self, tensor: torch.Tensor) -> None:
+        """Note that the elements of a tensor are right; others on its storage keep their shadow."""
+        shadow = self._shadow_of(tensor)
+        if shadow is not None and shadow.memory is not None:
+            view = _viewed(shadow.memory, tensor)
+            view.copy_(tensor)
+
+
+def _has_hash_factor(name: str, args: Sequence[Any]) -> bool:
+    """Whether an operator multiplies by a number as hashes and random number generators do."""
+    if name not in ("mul", "multiply"):
+        return False
+    numbers = [
+        leaf.item() if isinstance(leaf, torch.Tensor) and leaf.dim() == 0 else leaf for leaf in args
+    ]
+    return any(type(number) is int and number % 2 and abs(number) > _FACTOR for number in numbers)
+
+
+def _is_integer(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def _base_name(func: Any) -> str:
+    """`add` for `aten::add_.Tensor` and `aten::add.out`."""
+    name: str = func._schema.name.partition("::")[2]
+    return name.rstrip("_") if not name.startswith("__") else name
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The tensors that an operator writes to."""
+    written: list[torch.Tensor] = []
+    for at, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[at] if at < len(args) else kwargs.get(argument.name)
+        written += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return written
+
+
+def _differs(actual: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    """Which elements differ by more than rounding."""
+    if actual.dtype == torch.float16:
+        return exact.isfinite() & ~actual.isfinite()
+    if actual.dtype.is_floating_point or actual.dtype.is_complex:
+        both_nan = actual.isnan() & exact.isnan()
+        near = (actual - exact).abs() <= _FAR * exact.abs()
+        return ~(near | both_nan | (actual == exact))
+    return actual != exact
+
+
+def _all_of_storage(tensor: torch.Tensor) -> torch.Tensor:
+    """Every element of a tensor's storage, in one dim."""
+    count = tensor.untyped_storage().nbytes() // tensor.itemsize
+    return torch.as_strided(tensor.detach(), (count,), (1,), 0)
+
+
+def _viewed(memory: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """The part of a shadow's memory that belongs to a tensor."""
+    return memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
