@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def layout_name(layout: torch.layout) -> str:
     return _without_module(layout)
 
 
-def _without_module(constant: object) -> str:
+@functools.cache
+def _without_module(constant: Hashable) -> str:
     return str(constant).removeprefix("torch.")
 
 

@@ -10,6 +10,7 @@ ones. Integer dtypes count if they are listed beside floating-point ones, or if 
 from __future__ import annotations
 
 import dis
+import functools
 import types
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -60,11 +61,15 @@ class _Named(NamedTuple):
     alone: bool = False
 
 
-def _named_in(op: Op) -> Iterator[_Named]:
+@functools.lru_cache(maxsize=256)
+def _named_in(op: Op) -> Sequence[_Named]:
     functions = functions_of(op.overload)
     seen: set[int] = set()
-    for function in [*functions, *filter(None, traced_functions(op.overload))]:
-        yield from _of_function(function, _DEPTH, seen)
+    return [
+        named
+        for function in [*functions, *filter(None, traced_functions(op.overload))]
+        for named in _of_function(function, _DEPTH, seen)
+    ]
 
 
 def _of_function(function: Any, depth: int, seen: set[int]) -> Iterator[_Named]:
