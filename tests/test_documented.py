@@ -75,6 +75,51 @@ def test_an_argument_by_which_an_op_is_differentiable(text: str, said: bool) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("boxes: learnable offsets", True),
+        ("boxes: (H,), fixed or trained", True),
+        ("boxes: routing weights", True),
+        ("boxes: not learned", False),
+        ("boxes: weights of a trained model", False),
+        ("scores: learned", False),
+    ],
+)
+def test_an_argument_that_training_changes(text: str, said: bool) -> None:
+    assert documented.is_learned(op_with(text), "boxes") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("boxes: at most 40", True),
+        ("Keys are unique for boxes below 2**20.", True),
+        ("boxes: (N, 4)", False),
+        ("scores: at most 1", False),
+    ],
+)
+def test_an_argument_with_a_largest_value(text: str, said: bool) -> None:
+    assert documented.limits_argument(op_with(text), "boxes") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "floats", "integers"),
+    [
+        ("boxes: floating point", True, False),
+        ("boxes: any float tensor", True, False),
+        ("boxes: float or integer", True, True),
+        ("boxes: float32", False, False),
+        ("boxes: floating point, double is faster", False, False),
+        ("boxes: (N, 4)", False, False),
+    ],
+)
+def test_an_argument_of_any_dtype(text: str, floats: bool, integers: bool) -> None:
+    op = op_with(text)
+    assert documented_dtypes.takes_any_floats(op, "boxes") is floats
+    assert documented_dtypes.may_be_integer(op, "boxes") is integers
+
+
+@pytest.mark.parametrize(
     ("text", "named"),
     [
         ("boxes: float32 or float64", True),

@@ -361,6 +361,65 @@ def gradients_of(op: Any, *args: Any, **options: Any) -> tuple[str, Optional[str
     return result.outcome, result.finding
 
 
+def scaled(name: str, doc: str, backward: Any) -> Any:
+    """An op that multiplies by a weight, whose formula is `backward`."""
+
+    def kernel(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return x * weight
+
+    kernel.__doc__ = doc
+    op = torch.library.custom_op(f"t_judgement::{name}", kernel, mutates_args=())
+    op.register_fake(lambda x, weight: torch.empty_like(x))
+    op.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return op
+
+
+def _without(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    return grad * ctx.saved_tensors[1], None
+
+
+def _if_needed(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    x, weight = ctx.saved_tensors
+    of_weight = None
+    if len(ctx.needs_input_grad) > 2 and ctx.needs_input_grad[2]:
+        of_weight = grad * x
+    return grad * weight, of_weight
+
+
+def _if_needed_in_place(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    x, weight = ctx.saved_tensors
+    return grad * weight, grad * x if ctx.needs_input_grad[2:] else None
+
+
+def _if_asked(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    x, weight = ctx.saved_tensors
+    of_weight = None
+    if getattr(ctx, "learns", False) and ctx.needs_input_grad[1]:
+        of_weight = grad * x
+    return grad * weight, of_weight
+
+
+@pytest.mark.parametrize(
+    ("doc", "backward", "outcome"),
+    [
+        ("weight: factors.", _without, "noted"),
+        ("weight: learnable factors.", _without, "failed"),
+        ("", _if_needed, "failed"),
+        ("", _if_needed_in_place, "failed"),
+        ("", _if_asked, "noted"),
+        ("weight: gets no gradient.", _if_needed, "noted"),
+    ],
+)
+def test_a_docstring_or_the_formula_may_mean_a_gradient(
+    doc: str, backward: Any, outcome: str
+) -> None:
+    op = scaled(f"scaled{backward.__name__}_{outcome}", doc, backward)
+    x, weight = torch.ones(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    assert gradients_of(op, x, weight) == (outcome, "gradient-missing")
+
+
 def test_real_tensors_that_say_nothing_need_no_gradients() -> None:
     x, buffer = torch.ones(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
     missing = "gradient-missing"

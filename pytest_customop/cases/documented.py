@@ -42,6 +42,11 @@ _DIFFERENTIABLE = re.compile(
     r"(with respect to|w\.?r\.?t\.?|in|by|for|through)|gradients? flows? (in)?to) (?P<what>[^.;]*)",
     re.I,
 )
+_LEARNED = re.compile(
+    r"(?<!not )(?<!never )\b(learn(ed|able|t)|trainable|(fixed|frozen) or trained)\b"
+    r"|\brouting (weights|probabilities)\b",
+    re.I,
+)
 _NOT_DIFFERENTIABLE = re.compile(
     r"\b(not|non|never)[- ]differentiable\b(?! (in|by|with respect|w\.?r\.?t))|\bno gradients?\b"
     r"|\b(never|not) requires? (grad|a gradient)\w*|\binference[- ]only\b|\bfor inference\b",
@@ -193,6 +198,11 @@ def is_differentiable_by(op: Op, argument: str) -> bool:
             if named or both_named or _EVERY.search(match["what"]):
                 return True
     return False
+
+
+def is_learned(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that training changes it."""
+    return _LEARNED.search(lines_about(op, argument)) is not None
 
 
 def is_not_differentiable(op: Op) -> bool:

@@ -17,7 +17,7 @@ Private names, seen in torch 2.4 to 2.15:
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -378,7 +378,7 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _overflow(
         self, tensor: torch.Tensor, exact: torch.Tensor, wrong: torch.Tensor, name: str
     ) -> Overflow:
-        frame = sys._getframe(1)
+        frame = inspect.currentframe()
         while frame is not None and not self._is_of_author(frame.f_code.co_filename):
             frame = frame.f_back  # type: ignore[assignment]
         file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)

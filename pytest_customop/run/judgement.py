@@ -22,8 +22,10 @@ from ..cases.documented import (
     has_own_generator,
     has_part_without_gradient,
     is_differentiable_by,
+    is_learned,
     is_not_differentiable,
 )
+from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.tensors import is_differentiable
 from ..findings import (
@@ -151,11 +153,14 @@ def note_for(case: Case, finding: Finding) -> Note | None:
 
 
 def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
-    """Whether a gradient is missing that nothing requires, not even a docstring."""
+    """Whether a gradient is missing that nothing requires: no tensor, no docstring, no code for it."""
     if finding.code != "gradient-missing" or not case.placement.guesses_gradients:
         return False
     name = _without_gradient(finding)
-    return not name or not is_differentiable_by(case.op, name)
+    if not name:
+        return True
+    is_meant = is_differentiable_by(case.op, name) or is_learned(case.op, name)
+    return not is_meant and not gradient_if_needed(case.op, name)
 
 
 def _without_gradient(finding: Finding) -> str:
