@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from ...cases.argument_names import names_dims
 from ...cases.documented import allows_empty
 from ...cases.resize import UNTIED
@@ -157,8 +159,9 @@ def _are_sizes(values: Sequence[Any]) -> bool:
 def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
     """Whether listed integers of several tensors, which may belong together, become repeated.
 
-    If only one tensor grows, it may repeat its integers if some occur twice in the sample. Integers of
-    eight bits are codes, levels or bytes, and no positions.
+    If only one tensor grows, it may repeat its integers if some occur twice in the sample. If several grow,
+    they may if a pair, or a group, of their integers does. Integers of eight bits are codes, levels or
+    bytes, and no positions.
     """
     wide = [tensor for tensor in view.tensors if tensor.dtype.itemsize > 1]
     if sum(tensor.holds_positions for tensor in wide) < 2:
@@ -168,7 +171,17 @@ def _repeats_positions(view: SampleView, new: Mapping[str, list[int]]) -> bool:
         for tensor in wide
         if tensor.listed_whole and math.prod(new[tensor.path]) > math.prod(tensor.shape)
     ]
-    return len(grown) > 1 or any(tensor.has_distinct_numbers for tensor in grown)
+    if len(grown) > 1:
+        return not _has_repeated_group(grown)
+    return any(tensor.has_distinct_numbers for tensor in grown)
+
+
+def _has_repeated_group(tensors: Sequence[TensorArgument]) -> bool:
+    """Whether the integers at one place of all tensors are the same as those at another place."""
+    if len({tensor.shape for tensor in tensors}) > 1:
+        return False
+    groups = torch.stack([tensor.listed.flatten().to(torch.int64) for tensor in tensors], 1)
+    return len(torch.unique(groups, dim=0)) < len(groups)
 
 
 def _leaves_positions_outside(view: SampleView, changes: Mapping[int, int]) -> bool:
