@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
@@ -17,7 +17,7 @@ from ..compat.autograd import is_invalid_gradient
 from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceback_text
 from ..core.watchdog import COMPUTING, LimitExceeded, within_limits
 from ..core.wording import listed
-from ..declare.inputs import SameAs, TensorSpec
+from ..declare.inputs import SameAs, Sample, TensorSpec
 from ..declare.variant import JOINT, REJECTED
 from ..findings import CheckSkipped, fail, skip
 from .alias_rejection import alias_rejection
@@ -73,6 +73,7 @@ _Answer = _Rejection | _Failure | CheckSkipped | None
 # The result of each variant's call: None if the op accepts it.
 _answers: WeakKeyDictionary[Case, _Answer] = WeakKeyDictionary()
 _slow_variants: WeakKeyDictionary[Case, set[str]] = WeakKeyDictionary()  # by sample
+_slow_samples: WeakSet[Sample] = WeakSet()  # those of variants, which cases with gradients share
 
 
 def skip_if_rejected(case: Case) -> None:
@@ -109,9 +110,12 @@ def _classify(case: Case) -> _Answer:
     steps = case.variant.split(JOINT)
     if len(steps) > 1 and not slow_variants.isdisjoint(steps):
         return skip("costly", "the op takes too long on one of its changes alone", unjudged=False)
+    if case.requires_grad and case.sample in _slow_samples:
+        return skip("costly", "the op takes too long without gradients", unjudged=False)
     answer = _classify_calls(case)
     if isinstance(answer, (CheckSkipped, _Failure)) and answer.code in ("costly", "hang"):
         slow_variants.add(case.variant)
+        _slow_samples.add(case.sample)
     return answer
 
 
