@@ -77,6 +77,49 @@ def test_an_argument_by_which_an_op_is_differentiable(text: str, said: bool) -> 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("Safe in half and bfloat16, also with a float32 boxes.", True),
+        ("boxes: often float32 when the scores are in bfloat16", True),
+        ("boxes: float32 or bfloat16", False),
+        ("boxes: float32", False),
+    ],
+)
+def test_an_argument_wider_than_the_others(text: str, said: bool) -> None:
+    assert documented_dtypes.may_be_wider(op_with(text), "boxes") is said
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "said"),
+    [
+        ("nan", "boxes: NaN marks a step without a box", True),
+        ("nan", "boxes: must not be NaN", False),
+        ("nan", "boxes: (N, 4)\nReturns NaN for no boxes", False),
+        ("nan", "scores: NaN where missing", False),
+        ("-inf", "scores (N,): numbers; boxes (N, 4): -inf where there is none", True),
+        ("-inf", "boxes: inf where there is none", False),
+    ],
+)
+def test_numbers_that_mean_something(number: str, text: str, said: bool) -> None:
+    assert documented.gives_meaning_to(number, op_with(text), "boxes") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("boxes and scores are alike; boxes >= 0.", True),
+        ("boxes: positive", True),
+        ("boxes: non-negative, at most 1", False),
+        ("boxes: positive or negative", False),
+        ("boxes: > 0.5", False),
+        ("scores: positive", False),
+    ],
+)
+def test_numbers_that_are_not_negative(text: str, said: bool) -> None:
+    assert documented.at_least_zero(op_with(text), "boxes") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("boxes: learnable offsets", True),
         ("boxes: (H,), fixed or trained", True),
         ("boxes: routing weights", True),

@@ -46,6 +46,35 @@ def drawn(op: Any, variant: Variant) -> list[torch.Tensor]:
     return [tensor.detach() for _, tensor in draw(resolve(op), variant.sample, FLOAT, 0).tensors()]
 
 
+def documented(name: str, doc: str) -> Any:
+    """An op of one tensor with a docstring."""
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    kernel.__doc__ = doc
+    return torch.library.custom_op(f"t_values::{name}", kernel, mutates_args=())
+
+
+def test_documented_numbers_that_are_not_finite() -> None:
+    series = documented("series", "x: NaN where nothing was measured, -inf where it is impossible.")
+    variants = near(series, tensor(3, 5, low=1, high=2))
+    (missing,) = drawn(series, variants["x.has.nan"])
+    assert missing.isnan().any(0).tolist() == [False, True, True, True, True]
+    (impossible,) = drawn(series, variants["x.has.-inf"])
+    assert impossible.isneginf().all(0).tolist() == [False] * 4 + [True]
+    assert bool(((impossible[:, :4] >= 1) & (impossible[:, :4] < 2)).all())
+    assert not {"x.has.nan", "x.has.-inf"} & near(both, tensor(3, 5), tensor(3, 5)).keys()
+
+
+def test_listed_numbers_that_only_have_to_be_positive_become_large() -> None:
+    listed = torch.linspace(1, 2, 12).flip(0).reshape(3, 4)[:, [1, 0, 3, 2]]
+    (large,) = drawn(rate := documented("rate", "x: positive"), near(rate, listed)["wide"])
+    assert float(large.min()) >= 1
+    assert float(large.max()) > 100
+    assert "wide" not in near(documented("bounded", "x: positive, at most 2"), listed)
+
+
 def test_many_rows_then_many_columns() -> None:
     variants = near(both, tensor(4, 6), tensor(6))
     rows, row = drawn(both, variants["large0"])

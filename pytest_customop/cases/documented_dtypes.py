@@ -12,6 +12,11 @@ from .documentation import texts_about
 from .documented import lines_about, sentences
 
 _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
+# In one sentence: half precision, and an argument that may be float32 beside it.
+_MIXED = (
+    r"(?=.*\b(half|float16|fp16|bfloat16|bf16)\b)"
+    r".*(?:\b(?:float32|fp32) {name}\b|\b{name}\b.*\b(?:float32|fp32)\b.*\b(?:when|while|if|where)\b)"
+)
 _FLOATING = re.compile(
     r"(?<!no )(?<!not )(?<!to )(?<!as )(?<!into )(?<!in )\bfloat(s|ing|ing-point|32|64)?\b", re.I
 )
@@ -81,6 +86,12 @@ def takes_any_floats(op: Op, argument: str) -> bool:
     """Whether the text about an argument says that it is floating-point, and names no dtype."""
     about = _about(op, argument)
     return _ANY_FLOATS.search(about) is not None and _ONE_FLOAT.search(about) is None
+
+
+def may_be_wider(op: Op, argument: str) -> bool:
+    """Whether a sentence says that an argument may be float32 where others have half precision."""
+    mixed = re.compile(_MIXED.replace("{name}", re.escape(argument)), re.I)
+    return any(map(mixed.search, sentences(op, of_op=True)))
 
 
 def promotes_dtypes(op: Op) -> bool:

@@ -380,7 +380,7 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Overflow:
         frame = inspect.currentframe()
         while frame is not None and not self._is_of_author(frame.f_code.co_filename):
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
         return Overflow(
             name,

@@ -32,6 +32,8 @@ STRICT = "strict"
 SEPARATOR = "~"
 # Stands between the steps of a variant with several, and between what they change: `up.true+odd`.
 JOINT = "+"
+# How the names of steps end that put -infinity where a docstring gives it a meaning.
+MINUS_INFINITY = "has.-inf"
 # The code of the skip if the op rejects a variant.
 REJECTED = "rejected"
 

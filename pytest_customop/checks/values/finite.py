@@ -8,6 +8,7 @@ from ...cases.case import Case
 from ...cases.deliberate import speaks_of_nan
 from ...cases.documented import gives_zero_for_nothing, gives_zero_for_zeros
 from ...cases.tensors import is_differentiable, is_finite, is_plain, readable
+from ...declare.variant import MINUS_INFINITY
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import results, skip_if_no_results
@@ -19,7 +20,8 @@ _KINDS = ("values", "positions", "arguments")
 def check_finite(case: Case) -> None:
     """Look for NaN in the results of a call whose inputs are finite."""
     skip_if_no_results(case)
-    if not all(is_finite(tensor) for _, tensor in case.inputs().tensors()):
+    tensors = [tensor for _, tensor in case.inputs().tensors()]
+    if not (_has_documented_infinity(case) or all(map(is_finite, tensors))):
         raise skip(
             "nothing-to-check", "an input has no values, or is NaN or infinite", unjudged=False
         )
@@ -31,14 +33,26 @@ def check_finite(case: Case) -> None:
             reason = _reason_against_nan(case, result)
             raise fail(
                 "result-is-nan",
-                f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, although all "
-                f"inputs are finite{', and ' if reason else ''}{reason}",
+                f"{case.op.name}: {name} is NaN in {count} of {result.numel()} elements, although "
+                f"{_inputs(case)}{', and ' if reason else ''}{reason}",
                 note=None if reason else NOT_ASKED,
             )
 
 
+def _inputs(case: Case) -> str:
+    return "no input is NaN" if _has_documented_infinity(case) else "all inputs are finite"
+
+
+def _has_documented_infinity(case: Case) -> bool:
+    """Whether the case has -inf where a docstring gives that a meaning."""
+    return (case.variant or "").endswith(MINUS_INFINITY)
+
+
 def _reason_against_nan(case: Case, result: torch.Tensor) -> str:
     """Why NaN cannot be intended; empty if it may be."""
+    if _has_documented_infinity(case):
+        argument = (case.variant or "").removesuffix(f".{MINUS_INFINITY}")
+        return f"a docstring gives -inf a meaning in {argument}"
     if _is_said_to_be_zero(case):
         return "a docstring says that such inputs give 0"
     if case.kind in ("", "values") and result.itemsize == 1:
@@ -101,7 +115,8 @@ CHECK = Check(
     catches=(
         "Results that are NaN although all inputs are finite: an empty bag, a fully masked row, a vector "
         "of zeros, equal numbers without a variance. It is a failure if a docstring says that empty, "
-        "masked or zero inputs give 0, and in a result of eight bits, which is quantized. "
+        "masked or zero inputs give 0, and in a result of eight bits, which is quantized. So it is where "
+        "a docstring gives -inf a meaning in an argument, whose last column is then -inf. "
         "Otherwise it is a note, because torch itself gives NaN for the mean "
         "of nothing. It is also a note on a variant that changes a plain argument."
     ),

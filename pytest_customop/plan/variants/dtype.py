@@ -14,6 +14,7 @@ from ...cases.documented_dtypes import (
     listed_dtypes,
     listed_integers,
     may_be_floating,
+    may_be_wider,
     promotes_dtypes,
     takes_complex,
 )
@@ -67,10 +68,13 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         return
     promotes = promotes_dtypes(view.op)
     for tensor in view.tensors:
-        beyond = None if promotes and tensor.floating else "one tensor in another dtype"
         wider = _OTHER.get(tensor.dtype)
         if wider is None:
             continue
+        is_half = tensor.floating and tensor.dtype.itemsize == 2
+        is_mixed = is_half and may_be_wider(view.op, base_name(tensor.path))
+        said = promotes or is_mixed
+        beyond = None if said and tensor.floating else "one tensor in another dtype"
         changed = replace(tensor.spec, dtype=wider)
         if is_drawable(changed):
             name = dtype_name(wider)

@@ -28,6 +28,7 @@ from . import (
     repeats,
     sentinels,
     shape,
+    special_numbers,
     spread,
     values,
 )
@@ -43,7 +44,7 @@ _STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
     "shape": (shape.steps,),
     "large": (large.steps, parts.steps),
     "long": (large.long_steps,),
-    "values": (values.steps, spread.steps, spread.uneven),
+    "values": (values.steps, spread.steps, spread.uneven, special_numbers.steps),
     "magnitudes": (spread.magnitudes,),
     "positions": (values.positions, repeats.steps, sentinels.steps),
     "special": (values.special,),

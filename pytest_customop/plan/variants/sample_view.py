@@ -12,6 +12,7 @@ import torch
 
 from ...cases.arguments import Placement, dtype_of, wants_grad
 from ...cases.crash_risk import crash_risk
+from ...cases.documented import at_least_zero
 from ...cases.template import (
     counted_sizes,
     described,
@@ -41,6 +42,7 @@ class TensorArgument:
         others: the sizes of the other tensors of the sample.
         mutated: whether the op writes to it.
         wants_grad: whether it requires gradients in a case with gradients.
+        at_least_zero: whether a docstring says that its numbers are not negative, and gives no largest.
     """
 
     path: str
@@ -49,6 +51,7 @@ class TensorArgument:
     others: frozenset[int]
     mutated: bool
     wants_grad: bool
+    at_least_zero: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -116,8 +119,9 @@ class TensorArgument:
         """The range that floating-point values of a variant stay in.
 
         It is the range of the description, or of the values that the author listed. Listed values stand
-        for any numbers if they have both signs and exceed 1, as those of `torch.randn` do. None if the
-        values are sorted, complex or all the same.
+        for any numbers if they have both signs and exceed 1, as those of `torch.randn` do, and for larger
+        ones if a docstring says only that they are not negative. None if the values are sorted, complex
+        or all the same.
         """
         spec = self.spec
         if spec.fill is not None:
@@ -133,6 +137,8 @@ class TensorArgument:
         low, high = float(finite.min()), float(finite.max())
         if low < 0 < high and max(-low, high) > 1:
             return -math.inf, math.inf
+        if low >= 0 and self.at_least_zero:
+            return low, math.inf
         return (low, high) if low < high else None
 
     @functools.cached_property
@@ -213,7 +219,8 @@ class SampleView:
             dtype = dtype_of(spec, self.placement.dtype)
             mutated = name in self.op.mutated
             grad = wants_grad(spec, self.placement.dtype, mutated)
-            yield TensorArgument(path, spec, dtype, others, mutated, grad)
+            positive = at_least_zero(self.op, name)
+            yield TensorArgument(path, spec, dtype, others, mutated, grad, positive)
 
     def _descriptions(self) -> Iterator[tuple[str, str, TensorSpec]]:
         """(path, argument, description) of each dense tensor."""

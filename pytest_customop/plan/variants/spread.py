@@ -21,6 +21,7 @@ _MODERATE = 30.0  # float16 can hold a sum of some squares of such numbers, and 
 _TAIL = 6.0  # activations and losses have their limits there, beyond normally distributed samples
 _WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, but not in float64
 _RATIO = 10.0  # the smallest ratio of the largest magnitude to the smallest
+_SHARE = 0.4  # of the bounds: one sign is enough
 _ANY = (-math.inf, math.inf)
 _ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 _UNEVEN = 0.25  # the share by which equal values change
@@ -35,12 +36,12 @@ def magnitudes(view: SampleView) -> Iterator[Step]:
 
 
 def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:
-    """Values between some bounds, for every floating-point tensor whose range covers half of them."""
+    """Values between some bounds, for every floating-point tensor whose range covers enough of them."""
     changes = {}
     for tensor in _free(view):
         limits = tensor.value_limits or _ANY
         low, high = max(limits[0], bounds[0]), min(limits[1], bounds[1])
-        enough = high - low >= (bounds[1] - bounds[0]) / 2
+        enough = high - low >= _SHARE * (bounds[1] - bounds[0])
         if enough and tensor.dtype.itemsize > 2 and math.prod(tensor.shape) <= _ELEMENTS:
             drawn = torch.rand(tensor.shape, generator=_generator(tensor), dtype=torch.float64)
             values = low + drawn * (high - low)
