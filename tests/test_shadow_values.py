@@ -75,6 +75,7 @@ def _cleared(x: torch.Tensor) -> torch.Tensor:
         (lambda x: ((x + x) ^ 1).long(), None),
         (lambda x: ((x + x) % 7).long(), None),
         (lambda x: (x.long() * 300).to(torch.uint8).long(), None),  # a cast on purpose
+        (lambda x: (x.long() * 300).to(torch.uint8).add(250).long(), [298, 346]),
         (lambda x: (x + x).long(), [200, 400]),
         (lambda x: (x + x) // 2, [100, 200]),
         (lambda x: (x - 150).abs().float(), [50.0, 50.0]),

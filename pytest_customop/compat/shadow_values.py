@@ -182,10 +182,10 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._is_of_author = is_of_author
         self._shadows: dict[int, _Shadow] = {}
-        self._modular: dict[int, torch.Tensor] = {}  # tensors whose numbers may wrap on purpose
-        self._whole: dict[
-            int, torch.Tensor
-        ] = {}  # float32 tensors that come from integers, by storage
+        # By storage: tensors whose numbers may wrap on purpose.
+        self._modular: dict[int, torch.Tensor] = {}
+        # By storage: tensors of float32 that come from integers.
+        self._whole: dict[int, torch.Tensor] = {}
         self.watched = 0
 
     def overflow_in(self, tensor: torch.Tensor) -> Followed | None:
@@ -224,8 +224,9 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._note_whole(func, result, is_whole)
             return result
         written = _written(func, args, kwargs)
-        exact = self._exact_result(func, name, args, kwargs)
-        before = {id(tensor): self._shadow_of(tensor) for tensor in written}
+        exact = self._exact_result(
+            func, name, args, kwargs
+        )  # before the operator writes to anything
         result = func(*args, **kwargs)
         self._note_whole(func, result, is_whole)
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -238,16 +239,12 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 continue  # a view: it has the shadow of its memory
             self._record(tensor, expected[at] if known else None, name, cause)
         for tensor in written:
-            if not any(tensor is other for other in results) and before[id(tensor)] is not None:
-                self._forget(tensor)  # an `out` argument of an operator that returns something else
+            if not any(tensor is other for other in results):
+                self._forget(tensor)  # it is not known what was written
         return result
 
     def _exact_result(
-        self,
-        func: Any,
-        name: str,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
         """The result of an operator on numbers that do not overflow; None if it cannot be had.
 
@@ -287,11 +284,7 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
         except (_Unknown, RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):
             return None
-        return (
-            tree_map(lambda leaf: leaf.to(WIDER.get(leaf.dtype, leaf.dtype)), result)
-            if (name == "_to_copy")
-            else result
-        )
+        return result.to(WIDER.get(result.dtype, result.dtype)) if is_conversion else result
 
     def _exact_if_shadowed(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and self._shadow_of(value) is not None:
