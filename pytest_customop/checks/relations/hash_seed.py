@@ -89,7 +89,7 @@ FINDINGS = {
         meaning="A result is computed from Python's hash() of a text.",
         why=(
             "Python seeds the hashes of str and bytes anew in every process (PYTHONHASHSEED). What one "
-            "process has trained or stored, another one looks up elsewhere: buckets, salts and random seeds "
+            "process has trained or stored, another one looks up elsewhere: buckets, salts and seeds "
             "differ between the ranks of a job, and after a restart."
         ),
         fix=(
