@@ -2,9 +2,7 @@
 
 Private names, seen in torch 2.4 to 2.15:
 
-- `torch.utils._python_dispatch.TorchDispatchMode`: sees the operators that a kernel calls, in C++ too.
-- `torch._ops.OpOverload.redispatch`, `_schema`, `torch._C.DispatchKeySet` and `DispatchKey`: call an op's
-  CPU kernel directly, so that a mode stays active inside of it. Public: none.
+- `torch._ops.OpOverload._schema`: which arguments an operator only reads. Public: none.
 - `torch.utils._pytree.tree_map_only`: changes the tensors in lists too. Public: none.
 """
 
@@ -14,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-OF_TORCH = frozenset({"aten"})  # namespaces
+from .kernel_mode import KernelMode
+
 _COPIES = frozenset({"clone", "_to_copy", "copy_"})
 
 
-class DenseCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class DenseCopies(KernelMode):  # type: ignore[no-untyped-call]
     """A block in which torch operators get dense copies of some of the tensors that they only read.
 
     Args:
@@ -32,23 +30,12 @@ class DenseCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, is_copied: Callable[[torch.Tensor], bool]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._wanted = is_copied
         self.names: dict[str, None] = {}
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Call a torch operator, or the kernel of another op, in which this mode stays active."""
-        kwargs = kwargs or {}
-        if func.namespace not in OF_TORCH:
-            with self:
-                keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-                return func.redispatch(keys, *args, **kwargs)
+    def call_operator(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a torch operator with copies of some of its arguments."""
         read_names = {
             argument.name for argument in func._schema.arguments if argument.alias_info is None
         }

@@ -8,9 +8,7 @@ al., "Finding Root Causes of Floating Point Error", PLDI 2018.
 
 Private names, seen in torch 2.4 to 2.15:
 
-- `torch.utils._python_dispatch.TorchDispatchMode`: sees the operators that a kernel calls, in C++ too.
-- `torch._ops.OpOverload.redispatch`, `_schema`, `torch._C.DispatchKeySet` and `DispatchKey`: call an op's
-  CPU kernel directly, so that a mode stays active inside of it. Public: none.
+- `torch._ops.OpOverload._schema`: the arguments of an operator, and which it writes to. Public: none.
 - `torch.utils._pytree.tree_leaves`, `tree_map`: reach the tensors in lists too. Public: none.
 - `UntypedStorage._cdata`: identifies a storage.
 """
@@ -22,10 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .dense_copies import OF_TORCH
+from .kernel_mode import KernelMode
 from .tensors import storage_id
 
 WIDER = {
@@ -168,7 +165,7 @@ class _Unknown(Exception):
     """There is no telling what a tensor would hold."""
 
 
-class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
     """A block in which overflows in torch operators are followed to the results.
 
     Args:
@@ -179,7 +176,7 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, is_of_author: Callable[[str], bool]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._is_of_author = is_of_author
         self._shadows: dict[int, _Shadow] = {}
         # By storage: tensors whose numbers may wrap on purpose.
@@ -196,19 +193,8 @@ class ShadowValues(TorchDispatchMode):  # type: ignore[no-untyped-call]
         exact = None if shadow.memory is None else _viewed(shadow.memory, tensor)
         return Followed(shadow.cause, exact, shadow.sizes if exact is None else exact.shape)
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Call a torch operator, or the kernel of another op, in which this mode stays active."""
-        kwargs = kwargs or {}
-        if func.namespace not in OF_TORCH:
-            with self:
-                keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-                return func.redispatch(keys, *args, **kwargs)
+    def call_operator(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a torch operator, and record how an overflow changes its results."""
         leaves = tree_leaves((args, kwargs))
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         name = _base_name(func)

@@ -104,7 +104,7 @@ def _script(case: Case, trial: Trial, wrong: Wrong) -> str:
         f"assert abs(got - expected) <= {rtol} * abs(expected), (got, expected)\n"
     )
     start = "\nargs, kwargs = inputs()\nargs = list(args)\n"
-    return call_lines(wrong.result) + start + trial.script + judged
+    return call_lines(wrong.result) + start + trial.script() + judged
 
 
 FINDINGS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,7 +13,7 @@ from ....cases.case import Case
 from ....cases.documented import limits_argument
 from ....cases.documented_dtypes import dtypes_of, may_be_integer, takes_any_floats
 from ....cases.tensors import base_name, is_differentiable, is_plain
-from ...values.memory.calls import expression, plain_arguments, results, with_argument
+from ...values.memory.calls import expression, results, with_argument
 from ..integer_width.arguments import Argument, narrow_arguments
 from ..integer_width.fills import Fill, demanding_fills, filled
 
@@ -29,17 +29,17 @@ class Trial(NamedTuple):
     Args:
         description: how they differ from the case's, for a message; empty if they do not.
         change: makes them from the case's own.
-        script: the lines of a script that change `args` and `kwargs`.
+        script: writes the lines of a script that change `args` and `kwargs`.
     """
 
     description: str
     change: Callable[[Arguments], Arguments]
-    script: str
+    script: Callable[[], str]
 
 
 def trials(case: Case) -> Iterator[Trial]:
     """The case's own numbers, integers near the ends of what it shows, and the same in float16."""
-    yield Trial("", lambda arguments: arguments, "")
+    yield Trial("", lambda arguments: arguments, str)
     is_sample = case.base_case is None
     arguments = narrow_arguments(case) if is_sample or case.kind == "long" else []
     if arguments:
@@ -60,13 +60,27 @@ def larger_numbers(case: Case) -> Iterator[Trial]:
     if case.base_case is not None or torch.int64 not in dtypes:
         return
     given = {
-        path: value
-        for path, value in plain_arguments(case.inputs())
-        if type(value) is int and 1 < value < _LARGEST and _may_grow(case, base_name(path))
+        argument.name: value
+        for argument, value in case.op.bind(case.sample)
+        if any(map(_is_small, _numbers(value))) and _may_grow(case, argument.name)
     }
     for factor in _FACTORS if given else ():
-        numbers = {path: min(value * factor, _LARGEST) for path, value in given.items()}
-        yield _with_numbers(case, numbers)
+        yield _with_numbers(case, {name: _grown(value, factor) for name, value in given.items()})
+
+
+def _grown(value: Any, factor: int) -> Any:
+    """A whole number, or a list of them, times a factor; anything else as it is."""
+    if isinstance(value, (list, tuple)):
+        return [_grown(item, factor) for item in value]
+    return min(value * factor, _LARGEST) if _is_small(value) else value
+
+
+def _numbers(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _is_small(value: Any) -> bool:
+    return type(value) is int and 1 < value < _LARGEST
 
 
 def _is_named(case: Case, argument: Argument) -> bool:
@@ -85,21 +99,23 @@ def _is_named(case: Case, argument: Argument) -> bool:
 
 def _with_fill(case: Case, arguments: Sequence[Argument], fill: Fill) -> Trial:
     at = {argument.name: index for index, argument in enumerate(arguments)}
-    tensors = dict(case.inputs().tensors())
 
     def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
         return filled(tensor, fill.numbers[at[name]], at[name]) if name in at else tensor
 
-    lines = []
-    for name in at:
-        place = expression(case, name)
-        values = change(name, tensors[name]).flatten().tolist()
-        lines.append(
-            f"values = torch.tensor({values}).reshape({place}.shape)\n"
-            f"{place} = torch.empty_like({place}).copy_(values)\n"
-        )
+    def script() -> str:
+        lines = []
+        for name, tensor in case.inputs().tensors():
+            if name in at:
+                place, values = expression(case, name), change(name, tensor).flatten().tolist()
+                lines.append(
+                    f"values = torch.tensor({values}).reshape({place}.shape)\n"
+                    f"{place} = torch.empty_like({place}).copy_(values)\n"
+                )
+        return "".join(lines)
+
     description = f"with integers {fill.name} of what {', '.join(at)} may hold"
-    return Trial(description, lambda inputs: inputs.map_distinct(change), "".join(lines))
+    return Trial(description, lambda inputs: inputs.map_distinct(change), script)
 
 
 def _decides_by_floats(case: Case) -> bool:
@@ -113,19 +129,22 @@ def _decides_by_floats(case: Case) -> bool:
 
 
 def _in_float16(case: Case, scale: int) -> Trial:
-    def change(_: str, tensor: torch.Tensor) -> torch.Tensor:
-        wide = is_differentiable(tensor.dtype) and is_plain(tensor)
-        return (tensor.detach() * scale).to(torch.float16) if wide else tensor
+    def is_changed(tensor: torch.Tensor) -> bool:
+        return is_differentiable(tensor.dtype) and is_plain(tensor)
 
-    lines = [
-        f"{place} = ({place}.detach() * {scale}).to(torch.float16)\n"
-        for name, tensor in case.inputs().tensors()
-        if is_differentiable(tensor.dtype) and is_plain(tensor)
-        for place in [expression(case, name)]
-    ]
+    def change(_: str, tensor: torch.Tensor) -> torch.Tensor:
+        return (tensor.detach() * scale).to(torch.float16) if is_changed(tensor) else tensor
+
+    def script() -> str:
+        given = case.inputs().tensors()
+        places = [expression(case, name) for name, tensor in given if is_changed(tensor)]
+        return "".join(
+            f"{place} = ({place}.detach() * {scale}).to(torch.float16)\n" for place in places
+        )
+
     times = "" if scale == 1 else f", {scale} times as large"
     description = f"with floating-point numbers in float16{times}"
-    return Trial(description, lambda inputs: inputs.map_distinct(change), "".join(lines))
+    return Trial(description, lambda inputs: inputs.map_distinct(change), script)
 
 
 def _may_grow(case: Case, name: str) -> bool:
@@ -134,28 +153,14 @@ def _may_grow(case: Case, name: str) -> bool:
     return not limits_argument(case.op, name)
 
 
-def _with_numbers(case: Case, numbers: dict[str, int]) -> Trial:
-    whole: dict[str, object] = {}
-    for path, number in numbers.items():
-        whole.setdefault(base_name(path), _value(case, base_name(path)))
-        name, _, index = path.partition("[")
-        if index:
-            items = list(whole[name])  # type: ignore[call-overload]
-            items[int(index.rstrip("]"))] = number
-            whole[name] = items
-        else:
-            whole[name] = number
-
+def _with_numbers(case: Case, values: Mapping[str, Any]) -> Trial:
     def change(arguments: Arguments) -> Arguments:
-        for name, value in whole.items():
+        for name, value in values.items():
             arguments = with_argument(arguments, name, value)
         return arguments
 
-    lines = [f"{expression(case, name)} = {value!r}\n" for name, value in whole.items()]
-    description = "with " + ", ".join(f"{name}={value}" for name, value in whole.items())
-    return Trial(description, change, "".join(lines))
+    def script() -> str:
+        return "".join(f"{expression(case, name)} = {value!r}\n" for name, value in values.items())
 
-
-def _value(case: Case, name: str) -> object:
-    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
-    return given[name]
+    description = "with " + ", ".join(f"{name}={value}" for name, value in values.items())
+    return Trial(description, change, script)
