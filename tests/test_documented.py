@@ -105,6 +105,18 @@ def test_numbers_that_mean_something(number: str, text: str, said: bool) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("The standard deviation of each box.", True),
+        ("Mean and variance.", True),
+        ("A variant of boxes.", False),
+    ],
+)
+def test_an_op_that_gives_a_variance(text: str, said: bool) -> None:
+    assert documented.gives_variance(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("boxes and scores are alike; boxes >= 0.", True),
         ("boxes: positive", True),
         ("boxes: non-negative, at most 1", False),

@@ -31,6 +31,9 @@ _UNWANTED = re.compile(
     r"|outputs?|results?)\b|->",
     re.I,
 )
+_VARIANCE = re.compile(
+    r"\b(variances?|var|std|stds|stddev|standard deviations?|z-?scores?)\b", re.I
+)
 _END_OF_CLAUSE = r"[.;]\s"
 _NOT_NEGATIVE = re.compile(
     r">=?\s*0(?!\.\d|\w)|\bnon-?negative\b|(?<!non-)(?<!non)(?<!not )\bpositive\b(?! or negative)"
@@ -203,6 +206,12 @@ def _clauses_about(op: Op, argument: str) -> Iterator[str]:
     yield from (clause for clause in own if not other.search(clause))
     for sentence in sentences(op, of_op=True):
         yield from filter(name.search, re.split(_END_OF_CLAUSE, sentence))
+
+
+def gives_variance(op: Op) -> bool:
+    """Whether the name of an op, or a sentence about it, speaks of a variance or a standard deviation."""
+    words = op.name.partition("::")[2].replace("_", " ")
+    return any(map(_VARIANCE.search, (words, *sentences(op, of_op=True))))
 
 
 def pads_with_negative(op: Op) -> bool:

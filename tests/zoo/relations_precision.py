@@ -333,7 +333,7 @@ def variance_by_squares():
     return op("variance_by_squares", kernel, lambda x: x.new_empty(x.shape[:-1]))
 
 
-@aot((MATRIX,), variant_notes=CANCELLATION, shown_by="shifted")
+@aot((MATRIX,), variant_findings=CANCELLATION, shown_by="shifted")
 def variance_of_windows_by_running_sums():
     """Gives variances of windows from running sums of squares: of data with an offset nothing is left."""
 
@@ -343,6 +343,17 @@ def variance_of_windows_by_running_sums():
         return (square - mean.square()).clamp(min=0)
 
     return op("variance_of_windows_by_running_sums", kernel, _windows)
+
+
+@aot((MATRIX,), variant_notes=CANCELLATION, shown_by="shifted")
+def distances_by_products():
+    """Squared distances of rows as squares less products: usual, and bad for rows far from 0."""
+
+    def kernel(x):
+        squares = x.square().sum(-1)
+        return (squares[:, None] + squares - 2 * (x @ x.t())).clamp(min=0)
+
+    return op("distances_by_products", kernel, lambda x: x.new_empty(x.shape[0], x.shape[0]))
 
 
 @aot((MATRIX,), twin_of="variance_of_windows_by_running_sums")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ....cases.case import Case
+from ....cases.documented import gives_variance
 from ....cases.run import Run
 from ....core.tracebacks import error_line
 from ....core.wording import dtype_name
@@ -157,7 +158,8 @@ class _Comparison:
         if difference is None or difference.share < _GROSS or difference.name.startswith(GRADIENT):
             return
         if not self.is_unsteady(pair, difference):
-            raise self.failure(difference, code="catastrophic-cancellation", note=NOT_ASKED)
+            note = None if gives_variance(self.case.op) else NOT_ASKED
+            raise self.failure(difference, code="catastrophic-cancellation", note=note)
 
     def call(self, point: Point, dtype: torch.dtype, move: Move | None = None) -> Leaves | None:
         """Results and gradients in one of the dtypes; None where the op rejects it."""
