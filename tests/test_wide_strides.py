@@ -19,7 +19,7 @@ from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.checks.values.memory import spread as memory
 from pytest_customop.checks.values.memory.spread import Rows, beyond, just_below, near, spread
-from pytest_customop.compat import dense_copies
+from pytest_customop.compat import kernel_mode
 from pytest_customop.core import forked, process_memory
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
@@ -254,7 +254,7 @@ def test_what_an_operator_of_torch_does_is_a_note(monkeypatch: pytest.MonkeyPatc
         return rows_of(x, 32)
 
     called = torch.library.custom_op("t_wide::as_of_torch", mutates_args=())(inner)
-    monkeypatch.setattr(dense_copies, "OF_TORCH", frozenset({"aten", "t_wide"}))
+    monkeypatch.setattr(kernel_mode, "OF_TORCH", frozenset({"aten", "t_wide"}))
     calls_torch = torch.library.custom_op("t_wide_outer::calls", mutates_args=())
 
     def kernel(x: Tensor) -> Tensor:

@@ -31,6 +31,13 @@ _UNWANTED = re.compile(
     r"|outputs?|results?)\b|->",
     re.I,
 )
+_GROUP = r"(class(es)?|categor(y|ies)|labels?|images?|batch(es)?|groups?|levels?)"
+_APART = re.compile(
+    rf"\b(independent(ly)?|separate(ly)?|apart|alone)\b[^.]{{0,20}}\b{_GROUP}\b"
+    rf"|\b(per|each|every)[- ]{_GROUP}\b[^.]{{0,20}}\b(independent(ly)?|separate(ly)?|apart|alone)\b"
+    rf"|\b(only|never|not)\b[^.]{{0,40}}\b(same|other|another|different) {_GROUP}\b",
+    re.I,
+)
 _VARIANCE = re.compile(
     r"\b(variances?|var|std|stds|stddev|standard deviations?|z-?scores?)\b", re.I
 )
@@ -206,6 +213,11 @@ def _clauses_about(op: Op, argument: str) -> Iterator[str]:
     yield from (clause for clause in own if not other.search(clause))
     for sentence in sentences(op, of_op=True):
         yield from filter(name.search, re.split(_END_OF_CLAUSE, sentence))
+
+
+def keeps_groups_apart(op: Op) -> bool:
+    """Whether a sentence says that classes, images or other groups are treated apart."""
+    return any(map(_APART.search, sentences(op, of_op=True)))
 
 
 def gives_variance(op: Op) -> bool:

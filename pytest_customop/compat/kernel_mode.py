@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-_OF_TORCH = frozenset({"aten"})  # namespaces
+OF_TORCH = frozenset({"aten"})  # namespaces
 
 
 class KernelMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -36,7 +36,7 @@ class KernelMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call a torch operator, or the kernel of another op, in which this mode stays active."""
-        if func.namespace in _OF_TORCH:
+        if func.namespace in OF_TORCH:
             return self.call_operator(func, args, kwargs or {})
         with self:
             keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)

@@ -1,0 +1,221 @@
+"""`relations.groups`: which entries an op keeps of one class does not depend on those of other classes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.deliberate import names_limit
+from ...cases.documented import keeps_groups_apart
+from ...cases.tensors import is_plain
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import Caller, results, skip_if_no_results, skip_if_random
+from ..values.memory.limited_copy import answer_if_taken
+
+_MOST = 8  # groups
+
+
+class _Trial(NamedTuple):
+    """Numbers of the floating-point tables.
+
+    Args:
+        description: for a message.
+        code: an expression of `each`, the numbers of the case.
+    """
+
+    description: str
+    code: str
+
+
+class _Broken(NamedTuple):
+    """Entries that are kept among all, and alone in their groups.
+
+    Args:
+        trial: the numbers.
+        name: of the argument that says which group an entry belongs to.
+        together, apart: the entries.
+    """
+
+    trial: _Trial
+    name: str
+    together: list[int]
+    apart: list[int]
+
+
+_BELOW = "each - each.max() - 1"
+_TRIALS = (
+    _Trial("", "each"),
+    _Trial(", with all coordinates below 0", _BELOW),
+    _Trial(
+        ", with all coordinates below 0 and two different rows",
+        f"({_BELOW})[torch.arange(len(each)) % 2]",
+    ),
+)
+
+
+def check_groups(case: Case) -> None:
+    """Call the op on all entries, and on those of each group."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    if names_limit(case.op):
+        reason = "a docstring names a limit, which may hold for all groups together"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    reason = (
+        "the op returns no indices of entries, or no argument assigns entries to several groups"
+    )
+    broken = answer_if_taken(case, _answer, reason)
+    if broken is not None:
+        raise fail(
+            "groups-not-independent",
+            f"{case.op.name}{broken.trial.description}: it keeps the entries {broken.together}, but of the "
+            f"groups in `{broken.name}`, one by one, it keeps {broken.apart}",
+            repro=_script(case, broken),
+        )
+
+
+def _answer(case: Case) -> tuple[bool, _Broken | None]:
+    is_taken = False
+    for trial in _TRIALS:
+        for name, groups in _assignments(case):
+            together, apart = _kept(case, trial), _kept_apart(case, trial, groups)
+            if together is None or apart is None:
+                continue
+            is_taken = True
+            if together != apart and _kept(case, trial) == together:
+                return True, _Broken(trial, name, together, apart)
+    return is_taken, None
+
+
+def _assignments(case: Case) -> list[tuple[str, torch.Tensor]]:
+    """(name, values) of the integer tensors with one dim and several different numbers."""
+    return [
+        (name, tensor)
+        for name, tensor in case.inputs().tensors()
+        if tensor.dim() == 1 and tensor.dtype in (torch.int32, torch.int64)
+        if 1 < len(torch.unique(tensor)) <= _MOST
+    ]
+
+
+def _kept(case: Case, trial: _Trial, entries: torch.Tensor | None = None) -> list[int] | None:
+    """The entries that the op keeps, sorted, as positions among all; None if it does not return any.
+
+    Args:
+        entries: those that the op gets; None for all.
+    """
+    run = Caller(case)(_arguments(case, trial, entries))
+    found = [leaf for _, leaf in results(run)] if run.error is None else []
+    count = _count(case)
+    if len(found) != 1 or not isinstance(found[0], torch.Tensor):
+        return None
+    kept = found[0]
+    if kept.dim() != 1 or kept.dtype != torch.int64 or len(torch.unique(kept)) < len(kept):
+        return None
+    limit = count if entries is None else len(entries)
+    if len(kept) and not 0 <= int(kept.min()) <= int(kept.max()) < limit:
+        return None
+    return sorted((kept if entries is None else entries[kept]).tolist())
+
+
+def _kept_apart(case: Case, trial: _Trial, groups: torch.Tensor) -> list[int] | None:
+    """The entries that the op keeps if it gets those of each group alone."""
+    kept: list[int] = []
+    for group in torch.unique(groups):
+        of_group = _kept(case, trial, (groups == group).nonzero().flatten())
+        if of_group is None:
+            return None
+        kept += of_group
+    return sorted(kept)
+
+
+def _count(case: Case) -> int:
+    return max((len(tensor) for _, tensor in _assignments(case)), default=0)
+
+
+def _arguments(case: Case, trial: _Trial, entries: torch.Tensor | None) -> Arguments:
+    count = _count(case)
+
+    def change(_: str, tensor: torch.Tensor) -> torch.Tensor:
+        if not is_plain(tensor) or not tensor.dim() or len(tensor) != count:
+            return tensor
+        if tensor.dim() == 2 and tensor.is_floating_point():
+            tensor = eval(trial.code, {"torch": torch, "each": tensor})
+        return tensor if entries is None else tensor[entries]
+
+    return case.inputs().map_distinct(change)
+
+
+def _says_so(op: Op) -> bool:
+    return keeps_groups_apart(op)
+
+
+def _script(case: Case, broken: _Broken) -> str:
+    names = [path for path, _ in case.inputs().tensors()]
+    return (
+        "\nfrom torch.utils._pytree import tree_leaves, tree_map_only\n\n"
+        "tensors = [leaf for leaf in tree_leaves(inputs()) if isinstance(leaf, torch.Tensor)]\n"
+        f"groups = tensors[{names.index(broken.name)}]\n\n\n"
+        "def kept(entries):\n    def chosen(each):\n"
+        "        if not each.dim() or len(each) != len(groups):\n            return each\n"
+        "        if each.dim() == 2 and each.is_floating_point():\n"
+        f"            each = {broken.trial.code}\n"
+        "        return each[entries]\n\n"
+        "    args, kwargs = tree_map_only(torch.Tensor, chosen, inputs())\n"
+        "    return entries[op(*args, **kwargs)].tolist()\n\n\n"
+        "together = sorted(kept(torch.arange(len(groups))))\n"
+        "parts = [kept((groups == group).nonzero().flatten()) for group in groups.unique()]\n"
+        "assert together == sorted(sum(parts, [])), (together, parts)\n"
+    )
+
+
+FINDINGS = {
+    "groups-not-independent": Explanation(
+        meaning=(
+            "A docstring says that classes, or other groups, are treated apart. But the op keeps other "
+            "entries of a group if it gets those of other groups, too."
+        ),
+        why=(
+            "Often each group is moved away from the others by its number times the largest coordinate "
+            "plus 1. If a coordinate is below 0, that is not far enough: boxes that stick out of the image "
+            "suppress boxes of other classes."
+        ),
+        fix=(
+            "Move by the span, boxes.max() - boxes.min() + 1, or compare the groups themselves: "
+            "(overlap > threshold) & (labels[:, None] == labels)."
+        ),
+        before="""
+boxes = boxes + (labels * (boxes.max() + 1))[:, None]
+""",
+        after="""
+boxes = boxes + (labels * (boxes.max() - boxes.min() + 1))[:, None]
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("uninitialized-output", "undeclared-mutation", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.groups",
+    summary="which entries are kept of one class does not depend on those of other classes",
+    run=check_groups,
+    gradients=False,
+    needs=_says_so,
+    integer_tensors=True,
+    variants=("shape",),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Non-maximum suppression and other selections whose docstring says that classes, images or groups "
+        "are independent, and in which they are not. The op is called on all entries, and on those of each "
+        "group alone; with the numbers of the case, and with all coordinates below 0 and equal rows."
+    ),
+    cannot_see=(
+        "Ops that return anything but the indices of the kept entries; ops whose docstring names a limit "
+        "or says nothing of groups; more than eight groups."
+    ),
+    cost="many calls",
+)
