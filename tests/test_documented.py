@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_customop.cases import documented, documented_batches, documented_dtypes
+from pytest_customop.cases import (
+    documented,
+    documented_batches,
+    documented_dtypes,
+    documented_numbers,
+)
 from pytest_customop.declare.ops import Op, resolve
 
 _made: list[Op] = []
@@ -99,7 +104,7 @@ def test_an_argument_wider_than_the_others(text: str, said: bool) -> None:
     ],
 )
 def test_numbers_that_mean_something(number: str, text: str, said: bool) -> None:
-    assert documented.gives_meaning_to(number, op_with(text), "boxes") is said
+    assert documented_numbers.gives_meaning_to(number, op_with(text), "boxes") is said
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_an_op_that_gives_a_variance(text: str, said: bool) -> None:
     ],
 )
 def test_numbers_that_are_not_negative(text: str, said: bool) -> None:
-    assert documented.at_least_zero(op_with(text), "boxes") is said
+    assert documented_numbers.at_least_zero(op_with(text), "boxes") is said
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,7 @@ def test_an_argument_that_training_changes(text: str, said: bool) -> None:
     ],
 )
 def test_an_argument_with_a_largest_value(text: str, said: bool) -> None:
-    assert documented.limits_argument(op_with(text), "boxes") is said
+    assert documented_numbers.limits_argument(op_with(text), "boxes") is said
 
 
 @pytest.mark.parametrize(

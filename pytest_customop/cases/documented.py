@@ -5,7 +5,6 @@ Only plain sentences count, and nothing is concluded beyond what they say.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 
@@ -24,13 +23,7 @@ _MISSING = re.compile(
     r"|empty|absent|none|nothing|zeros?)\b)",
     re.I | re.S,
 )
-# In a sentence about NaN or -inf: that there must be none, or that they are results.
-_UNWANTED = re.compile(
-    r"\b(no|not|never|without|except) (an? |any |be |contain |have |hold |include )*(nan|-?inf)"
-    r"|\b(must|raises?|errors?|rejects?|finite|returns?|gives?|becomes?"
-    r"|outputs?|results?)\b|->",
-    re.I,
-)
+# In one sentence: groups, and that they are apart.
 _GROUP = r"(class(es)?|categor(y|ies)|labels?|images?|batch(es)?|groups?|levels?)"
 _APART = re.compile(
     rf"\b(independent(ly)?|separate(ly)?|apart|alone)\b[^.]{{0,20}}\b{_GROUP}\b"
@@ -40,10 +33,6 @@ _APART = re.compile(
 )
 _VARIANCE = re.compile(
     r"\b(variances?|var|std|stds|stddev|standard deviations?|z-?scores?)\b", re.I
-)
-_END_OF_CLAUSE = r"[.;]\s"
-_NOT_NEGATIVE = re.compile(
-    r">=?\s*0(?!\.\d|\w)|\bnon-?negative\b|(?<!non-)(?<!non)(?<!not )\bpositive\b(?! or negative)"
 )
 # In one sentence: lengths, and that they may be 0.
 _EMPTY_SEQUENCES = re.compile(
@@ -186,35 +175,6 @@ def says_no_influence(op: Op, argument: str) -> bool:
     return _NO_INFLUENCE.search(lines_about(op, argument)) is not None
 
 
-def gives_meaning_to(number: str, op: Op, argument: str) -> bool:
-    """Whether a sentence about an argument says that some of its elements may be NaN, or -inf.
-
-    Args:
-        number: `nan` or `-inf`.
-    """
-    named = re.compile(rf"(?<![\w.]){re.escape(number)}s?\b", re.I)
-    about = _clauses_about(op, argument)
-    return any(named.search(clause) and not _UNWANTED.search(clause) for clause in about)
-
-
-@functools.lru_cache(maxsize=1024)  # asked for every variant
-def at_least_zero(op: Op, argument: str) -> bool:
-    """Whether a docstring says that the numbers of an argument are not negative, and gives no largest."""
-    said = any(map(_NOT_NEGATIVE.search, _clauses_about(op, argument)))
-    return said and not limits_argument(op, argument)
-
-
-def _clauses_about(op: Op, argument: str) -> Iterator[str]:
-    """The parts of sentences that name an argument, and those of its own lines that name no other one."""
-    name = re.compile(rf"\b{re.escape(argument)}\b")
-    others = [re.escape(item.name) for item in op.arguments if item.name != argument]
-    other = re.compile(rf"\b({'|'.join(others)})\b" if others else r"(?!)")
-    own = re.split(_END_OF_CLAUSE, lines_about(op, argument))
-    yield from (clause for clause in own if not other.search(clause))
-    for sentence in sentences(op, of_op=True):
-        yield from filter(name.search, re.split(_END_OF_CLAUSE, sentence))
-
-
 def keeps_groups_apart(op: Op) -> bool:
     """Whether a sentence says that classes, images or other groups are treated apart."""
     return any(map(_APART.search, sentences(op, of_op=True)))
@@ -330,19 +290,6 @@ def lines_about(op: Op, argument: str) -> str:
             if inside:
                 lines.append(line)
     return " ".join(lines)
-
-
-_LIMIT = re.compile(
-    r"\bat most\b|\bup to\b|\bmax(imum)?\b|\bless than\b|\bbelow\b|<|\bfits?\b|\b(in|within) \[",
-    re.I,
-)
-
-
-def limits_argument(op: Op, argument: str) -> bool:
-    """Whether the text about an argument, or a sentence that names it, gives a largest value."""
-    name = re.compile(rf"\b{re.escape(argument)}\b")
-    about = [lines_about(op, argument), *filter(name.search, sentences(op))]
-    return any(map(_LIMIT.search, about))
 
 
 def sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:

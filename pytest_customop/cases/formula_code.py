@@ -23,6 +23,8 @@ def gradient_if_needed(op: Op, argument: str) -> bool:
     `if ctx.needs_input_grad[...]:`, or an expression with such a condition.
     """
     arguments = [item.name for item in op.arguments]
+    if argument not in arguments:
+        return False
     *_, backward = traced_functions(op.overload)
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(backward)))

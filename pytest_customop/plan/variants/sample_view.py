@@ -12,7 +12,7 @@ import torch
 
 from ...cases.arguments import Placement, dtype_of, wants_grad
 from ...cases.crash_risk import crash_risk
-from ...cases.documented import at_least_zero
+from ...cases.documented_numbers import at_least_zero
 from ...cases.template import (
     counted_sizes,
     described,

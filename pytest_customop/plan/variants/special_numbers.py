@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from ...cases.documented import gives_meaning_to
+from ...cases.documented_numbers import gives_meaning_to
 from ...cases.tensors import base_name
 from ...core.seeds import seed_of
 from ...declare.variant import MINUS_INFINITY, Step

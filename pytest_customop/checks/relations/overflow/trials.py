@@ -10,8 +10,8 @@ import torch
 from ....cases.argument_names import names_dims, names_positions, names_seed
 from ....cases.arguments import Arguments
 from ....cases.case import Case
-from ....cases.documented import limits_argument
 from ....cases.documented_dtypes import dtypes_of, may_be_integer, takes_any_floats
+from ....cases.documented_numbers import limits_argument
 from ....cases.tensors import base_name, is_differentiable, is_plain
 from ...values.memory.calls import expression, results, with_argument
 from ..integer_width.arguments import Argument, narrow_arguments

@@ -1,0 +1,63 @@
+"""Read from an op's docstrings which numbers an argument may hold: NaN, -inf, none below 0, a largest."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from ..declare.ops import Op
+from .documented import lines_about, sentences
+
+# In a sentence about NaN or -inf: that there must be none, or that they are results.
+_UNWANTED = re.compile(
+    r"\b(no|not|never|without|except) (an? |any |be |contain |have |hold |include )*(nan|-?inf)"
+    r"|\b(must|raises?|errors?|rejects?|finite|returns?|gives?|becomes?"
+    r"|outputs?|results?)\b|->",
+    re.I,
+)
+_END_OF_CLAUSE = r"[.;]\s"
+_NOT_NEGATIVE = re.compile(
+    r">=?\s*0(?!\.\d|\w)|\bnon-?negative\b|(?<!non-)(?<!non)(?<!not )\bpositive\b(?! or negative)",
+    re.I,
+)
+_LIMIT = re.compile(
+    r"\bat most\b|\bup to\b|\bmax(imum)?\b|\bless than\b|\bbelow\b|<|\bfits?\b|\b(in|within) \[",
+    re.I,
+)
+
+
+def gives_meaning_to(number: str, op: Op, argument: str) -> bool:
+    """Whether a sentence about an argument says that some of its elements may be NaN, or -inf.
+
+    Args:
+        number: `nan` or `-inf`.
+    """
+    named = re.compile(rf"(?<![\w.]){re.escape(number)}s?\b", re.I)
+    about = _clauses_about(op, argument)
+    return any(named.search(clause) and not _UNWANTED.search(clause) for clause in about)
+
+
+@functools.lru_cache(maxsize=1024)  # asked for every variant
+def at_least_zero(op: Op, argument: str) -> bool:
+    """Whether a docstring says that the numbers of an argument are not negative, and gives no largest."""
+    said = any(map(_NOT_NEGATIVE.search, _clauses_about(op, argument)))
+    return said and not limits_argument(op, argument)
+
+
+def _clauses_about(op: Op, argument: str) -> Iterator[str]:
+    """The parts of sentences that name an argument, and those of its own lines that name no other one."""
+    name = re.compile(rf"\b{re.escape(argument)}\b")
+    others = [re.escape(item.name) for item in op.arguments if item.name != argument]
+    other = re.compile(rf"\b({'|'.join(others)})\b" if others else r"(?!)")
+    own = re.split(_END_OF_CLAUSE, lines_about(op, argument))
+    yield from (clause for clause in own if not other.search(clause))
+    for sentence in sentences(op, of_op=True):
+        yield from filter(name.search, re.split(_END_OF_CLAUSE, sentence))
+
+
+def limits_argument(op: Op, argument: str) -> bool:
+    """Whether the text about an argument, or a sentence that names it, gives a largest value."""
+    name = re.compile(rf"\b{re.escape(argument)}\b")
+    about = [lines_about(op, argument), *filter(name.search, sentences(op))]
+    return any(map(_LIMIT.search, about))
