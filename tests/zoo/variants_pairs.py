@@ -6,7 +6,10 @@ from torch import Tensor
 from .variants import MATRIX, SHAPE, specimen
 
 # The checks of pairs that call the op, and need no gradients.
-CALLING = ("fake.forward", "values.aliasing", "values.mutation", "values.uninitialized")
+CALLING = (
+    *("fake.forward", "relations.overflow"),
+    *("values.aliasing", "values.mutation", "values.uninitialized"),
+)
 
 
 def _halved(name, fake_size):
