@@ -420,6 +420,26 @@ def test_a_docstring_or_the_formula_may_mean_a_gradient(
     assert gradients_of(op, x, weight) == (outcome, "gradient-missing")
 
 
+def _of_first(ctx: Any, first: Any, second: Any) -> torch.Tensor:
+    return first * 2
+
+
+def _of_none(ctx: Any, first: Any, second: Any) -> None:
+    return None
+
+
+@pytest.mark.parametrize(("backward", "outcome"), [(_of_first, "failed"), (_of_none, "noted")])
+def test_a_gradient_of_one_output_means_one_of_the_other_too(backward: Any, outcome: str) -> None:
+    @torch.library.custom_op(f"t_judgement::twice{backward.__name__}", mutates_args=())
+    def op(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * 2, x * 3
+
+    op.register_fake(lambda x: (torch.empty_like(x), torch.empty_like(x)))
+    op.register_autograd(backward, setup_context=lambda ctx, inputs, output: None)
+    x = torch.ones(3, dtype=torch.float64)
+    assert gradients_of(op, x) == (outcome, "gradient-missing")
+
+
 def test_real_tensors_that_say_nothing_need_no_gradients() -> None:
     x, buffer = torch.ones(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
     missing = "gradient-missing"

@@ -27,6 +27,7 @@ from ..cases.documented import (
 )
 from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
+from ..cases.partial_gradients import has_gradient_of_some_output
 from ..cases.tensors import is_differentiable
 from ..findings import (
     BEYOND_SAMPLE,
@@ -153,14 +154,15 @@ def note_for(case: Case, finding: Finding) -> Note | None:
 
 
 def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
-    """Whether a gradient is missing that nothing requires: no tensor, no docstring, no code for it."""
+    """Whether a gradient is missing that nothing requires: no tensor, docstring, code or other output."""
     if finding.code != "gradient-missing" or not case.placement.guesses_gradients:
         return False
     name = _without_gradient(finding)
     if not name:
         return True
     is_meant = is_differentiable_by(case.op, name) or is_learned(case.op, name)
-    return not is_meant and not gradient_if_needed(case.op, name)
+    is_meant = is_meant or gradient_if_needed(case.op, name)
+    return not is_meant and not has_gradient_of_some_output(case, name)
 
 
 def _without_gradient(finding: Finding) -> str:

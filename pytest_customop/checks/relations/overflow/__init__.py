@@ -143,15 +143,15 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "Keys, codes, sums and distances that wrap in int32, int16, int8 or uint8, become infinite in "
-        "float16, or come from integers and lose digits in float32, on the way to a result that could hold "
-        "the right number. Each torch operator in the kernel that may overflow runs a second time in int64 "
-        "(float32 for float16, float64 for float32), and so does whatever reads a number that did overflow. "
-        "Only what reaches a result counts: wrapping that is undone, masked out, or left in a result of the "
-        "same few bits is no finding. Integer tensors are also filled with numbers near the ends of what "
-        "the sample shows, or of their dtype, if a docstring names it and it has 8 or 16 bits. Plain "
-        "integers become up to 4096 times as large, if a result is int64 and no docstring limits them. "
-        "Where a docstring says only that numbers are floating-point, and the op returns positions or "
-        "decisions, they are also given in float16, as they are and 16 times as large."
+        "float16, or come from integers and lose digits in float32, on the way to a result that could "
+        "hold the right number. Each torch operator in the kernel that may overflow runs a second time in"
+        " int64 (float32 for float16, float64 for float32), and so does whatever reads a number that "
+        "overflowed. Only what reaches a result counts: wrapping that is undone, masked out, or left in a"
+        " result of the same few bits is no finding. Integer tensors are also filled with numbers near "
+        "the ends of what the sample shows, or of their dtype, if a docstring names it and it has 8 or 16"
+        " bits. Plain integers become up to 4096 times as large, if a result is int64 and no docstring "
+        "limits them. Where a docstring says only that numbers are floating-point, and the op returns "
+        "positions or decisions, they are also given in float16, as they are and 16 times as large."
     ),
     cannot_see=(
         "Arithmetic outside of torch operators: loops in C++, numpy, Triton. Numbers that pass through "
