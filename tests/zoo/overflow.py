@@ -145,7 +145,7 @@ def _of_bytes(name, kernel, dtype=torch.uint8):
     def operator(a: Tensor, b: Tensor) -> Tensor:
         if a.dtype != torch.uint8 or b.dtype != torch.uint8 or a.shape != b.shape:
             raise TypeError("two uint8 tensors of one shape, please")
-        return kernel(a, b)
+        return kernel(a, b).contiguous()
 
     operator.register_fake(lambda a, b: a.new_empty(a.shape, dtype=dtype))
     return operator
@@ -207,7 +207,7 @@ def noise_by_a_product():
     def shades(x: Tensor) -> Tensor:
         if x.dtype != torch.int32:
             raise TypeError("int32, please")
-        return (x * 1664525 + 1013904223).double().div(2.0**32).add(0.5)
+        return (x * 1664525 + 1013904223).double().div(2.0**32).add(0.5).contiguous()
 
     shades.register_fake(lambda x: x.new_empty(x.shape, dtype=torch.float64))
     return shades
