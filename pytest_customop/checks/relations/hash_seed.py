@@ -9,6 +9,7 @@ from typing import Any
 
 from ...cases.case import Case
 from ...cases.code_names import names_in_code
+from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
@@ -26,9 +27,6 @@ _SALT = 0x9E3779B9
 def check_hash_seed(case: Case) -> None:
     """Call the op as it is, and with a `hash` that gives other numbers for text, as in another process."""
     skip_if_no_results(case)
-    if "hash" not in names_in_code(case.op):
-        reason = "no Python kernel calls the built-in function hash"
-        raise skip("nothing-to-check", reason, unjudged=False)
     skip_if_random(case)
     calls = Caller(case)
     expected = copied_results(calls(case.inputs()))
@@ -47,6 +45,10 @@ def check_hash_seed(case: Case) -> None:
             "(first: with the numbers of another seed; second: with those of this process)",
             repro=CALL + _SCRIPT,
         )
+
+
+def _calls_hash(op: Op) -> bool:
+    return "hash" in names_in_code(op)
 
 
 @contextlib.contextmanager
@@ -112,6 +114,7 @@ CHECK = Check(
     summary="results do not depend on Python's hash seed",
     run=check_hash_seed,
     gradients=False,
+    needs=_calls_hash,
     variants=("arguments",),
     cheap=True,
     findings=FINDINGS,
