@@ -33,13 +33,13 @@ def buckets_by_the_hash_of_a_name():
     return _buckets("buckets_by_the_hash_of_a_name", lambda field: hash(field))
 
 
-@aot((IDS, "user", 97), twin_of="buckets_by_the_hash_of_a_name")
+@aot((IDS, "user", 97))
 def buckets_by_a_checksum():
     """A checksum of the name is the same everywhere."""
     return _buckets("buckets_by_a_checksum", lambda field: zlib.crc32(field.encode()))
 
 
-@aot((IDS, "user", 97))
+@aot((IDS, "user", 97), twin_of="buckets_by_the_hash_of_a_name")
 def buckets_by_the_hash_of_a_number():
     """The hash of a number, and of a tuple of numbers, does not depend on the process."""
     return _buckets("buckets_by_the_hash_of_a_number", lambda field: hash((len(field), 17)))
