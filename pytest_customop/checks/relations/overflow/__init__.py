@@ -110,17 +110,19 @@ def _script(case: Case, trial: Trial, wrong: Wrong) -> str:
 FINDINGS = {
     "intermediate-overflow": Explanation(
         meaning=(
-            "A number on the way to a result does not fit the dtype that it is computed in, so it wraps "
-            "(in float16 it becomes infinite). The right result fits the dtype of the result."
+            "A number on the way to a result does not fit the dtype that it is computed in: it wraps, in "
+            "float16 it becomes infinite, or in float32 an integer above 2**24 is rounded. The right "
+            "result fits the dtype of the result."
         ),
         why=(
             "torch computes in the dtype of the operands: 200 + 100 is 44 in uint8, 70000 * 70000 is "
             "605032704 in int32, and nothing raises. A cast of the result comes too late."
         ),
         fix=(
-            "Cast before the arithmetic, not after it: row.to(torch.int64) * width + column; in float16 "
-            "compute in float32 and cast back last. If the numbers wrap on purpose, say so in a comment "
-            '("wraps on purpose") or write checks=["-relations.overflow"].'
+            "Cast before the arithmetic, not after it: row.to(torch.int64) * width + column. In place of "
+            "float16 compute in float32, and in place of float32, for integers, in float64. If the numbers "
+            'wrap on purpose, say so in a comment ("wraps on purpose") or write '
+            'checks=["-relations.overflow"].'
         ),
         before="""
 return (row * width + column).to(torch.int64)      # in int32
