@@ -53,7 +53,7 @@ _TRIALS = (
     _Trial(", with all coordinates below 0", _BELOW),
     _Trial(
         ", with all coordinates below 0 and two different rows",
-        f"({_BELOW})[torch.arange(len(each)) % 2]",
+        f"(lambda each: {_BELOW})(each[torch.arange(len(each)) % 2])",
     ),
 )
 
