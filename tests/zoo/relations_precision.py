@@ -345,15 +345,31 @@ def variance_of_windows_by_running_sums():
     return op("variance_of_windows_by_running_sums", kernel, _windows)
 
 
+def _matrix(x):
+    if x.dim() != 2:
+        raise ValueError("a matrix, please")
+    return x
+
+
 @aot((MATRIX,), variant_notes=CANCELLATION, shown_by="shifted")
 def distances_by_products():
     """Squared distances of rows as squares less products: usual, and bad for rows far from 0."""
 
     def kernel(x):
-        squares = x.square().sum(-1)
+        squares = _matrix(x).square().sum(-1)
         return (squares[:, None] + squares - 2 * (x @ x.t())).clamp(min=0)
 
     return op("distances_by_products", kernel, lambda x: x.new_empty(x.shape[0], x.shape[0]))
+
+
+@aot((MATRIX,), twin_of="distances_by_products")
+def distances_by_differences():
+    """Squared distances of rows as squares of differences."""
+
+    def kernel(x):
+        return (_matrix(x)[:, None] - x).square().sum(-1)
+
+    return op("distances_by_differences", kernel, lambda x: x.new_empty(x.shape[0], x.shape[0]))
 
 
 @aot((MATRIX,), twin_of="variance_of_windows_by_running_sums")
