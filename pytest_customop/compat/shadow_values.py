@@ -23,6 +23,18 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .kernel_mode import KernelMode
+from .operator_kinds import (
+    ARITHMETIC,
+    BITS,
+    CONVERSIONS,
+    KEEPS,
+    POSITIONS,
+    RING,
+    STORES,
+    XOR,
+    base_name,
+    has_hash_factor,
+)
 from .tensors import storage_id
 
 WIDER = {
@@ -32,82 +44,6 @@ WIDER = {
     torch.int32: torch.int64,
     torch.float16: torch.float32,
 }
-# Operators whose result may not fit the dtype of their arguments.
-_ARITHMETIC = frozenset(
-    {
-        *(
-            "add",
-            "sub",
-            "subtract",
-            "rsub",
-            "mul",
-            "multiply",
-            "neg",
-            "negative",
-            "abs",
-            "absolute",
-        ),
-        *("square", "pow", "sum", "cumsum", "prod", "cumprod", "diff", "addcmul", "lerp", "dist"),
-        *("mm", "bmm", "mv", "dot", "vdot", "inner", "outer", "ger", "kron", "matmul", "linear"),
-        *("addmm", "baddbmm", "addmv", "addbmm", "addr", "chain_matmul", "einsum", "tensordot"),
-        *("cross", "linalg_cross", "linalg_vecdot", "conv1d", "conv2d", "conv3d", "convolution"),
-        *("scatter_add", "index_add", "segment_reduce", "trace", "vander", "linalg_multi_dot"),
-        *("exp", "exp2", "expm1", "sinh", "cosh", "reciprocal", "div", "divide", "true_divide"),
-        *("addcdiv", "mean", "var", "var_mean", "std", "std_mean", "norm", "linalg_norm"),
-        *("linalg_vector_norm", "logit", "ldexp", "cdist", "_cdist_forward", "_euclidean_dist"),
-    }
-)
-# Those whose exact result is whole for whole numbers, and those that keep whole numbers as they are.
-_RING = frozenset(
-    {
-        *(
-            "add",
-            "sub",
-            "subtract",
-            "rsub",
-            "mul",
-            "multiply",
-            "neg",
-            "abs",
-            "square",
-            "sum",
-            "cumsum",
-        ),
-        *(
-            "mm",
-            "bmm",
-            "mv",
-            "dot",
-            "matmul",
-            "linear",
-            "einsum",
-            "addmm",
-            "baddbmm",
-            "scatter_add",
-        ),
-        *("index_add", "conv1d", "conv2d", "conv3d", "convolution"),
-    }
-)
-_KEEPS = frozenset(
-    {
-        *("clone", "contiguous", "reshape", "flatten", "cat", "stack", "index_select", "gather"),
-        *("round", "floor", "ceil", "trunc", "clamp", "clamp_min", "clamp_max"),
-    }
-)
-# Operators on bits, and modular ones: with these, integers may wrap on purpose.
-_BITS = frozenset(
-    {
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_left_shift"),
-        *("bitwise_right_shift", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__"),
-        *("remainder", "fmod", "view_as_real", "view_as_complex"),
-    }
-)
-# Operators that give numbers another dtype because the code says so, and those that store in a given one.
-_CONVERSIONS = frozenset({"to", "_to_copy", "type_as"})
-_XOR = frozenset({"bitwise_xor", "__xor__"})
-_STORES = frozenset({"copy", "fill", "full_like", "index_put", "_index_put_impl", "masked_fill"})
-_POSITIONS = frozenset({"index", "indices", "mask", "condition"})
-_FACTOR = 1000  # larger odd numbers are factors of hashes; 3600 and 10**6 are not
 _FAR = 1e-3  # relative; less may be rounding
 
 
@@ -178,11 +114,11 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
     def __init__(self, is_of_author: Callable[[str], bool]) -> None:
         super().__init__()
         self._is_of_author = is_of_author
-        self._shadows: dict[int, _Shadow] = {}
+        self._shadows: dict[int | None, _Shadow] = {}
         # By storage: tensors whose numbers may wrap on purpose.
-        self._modular: dict[int, torch.Tensor] = {}
+        self._modular: dict[int | None, torch.Tensor] = {}
         # By storage: tensors of float32 that come from integers.
-        self._whole: dict[int, torch.Tensor] = {}
+        self._whole: dict[int | None, torch.Tensor] = {}
         self.watched = 0
 
     def overflow_in(self, tensor: torch.Tensor) -> Followed | None:
@@ -197,22 +133,21 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         """Call a torch operator, and record how an overflow changes its results."""
         leaves = tree_leaves((args, kwargs))
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        name = _base_name(func)
+        name = base_name(func)
         cause = next((s.cause for s in map(self._shadow_of, given) if s is not None), None)
         if self._is_modular(name, args, given, cause):
             return self._modular_result(func(*args, **kwargs))
         is_whole = self._stays_whole(name, given, leaves)
         has_few_bits = any(tensor.dtype in WIDER for tensor in given)
-        may_overflow = (name in _ARITHMETIC and has_few_bits) or (name in _RING and is_whole)
+        may_overflow = (name in ARITHMETIC and has_few_bits) or (name in RING and is_whole)
         self.watched += may_overflow
         if cause is None and not may_overflow:
             result = func(*args, **kwargs)
             self._note_whole(func, result, is_whole)
             return result
         written = _written(func, args, kwargs)
-        exact = self._exact_result(
-            func, name, args, kwargs
-        )  # before the operator writes to anything
+        # Before the operator writes to anything.
+        exact = self._exact_result(func, name, args, kwargs)
         result = func(*args, **kwargs)
         self._note_whole(func, result, is_whole)
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
@@ -238,8 +173,8 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         """
         if torch.Tag.nondeterministic_seeded in func.tags:
             return None
-        is_conversion = name in _CONVERSIONS
-        target = args[0].dtype if name in _STORES else None
+        is_conversion = name in CONVERSIONS
+        target = args[0].dtype if name in STORES else None
 
         def exact(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
@@ -252,8 +187,8 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
             return value
 
         def exact_unless_position(argument: Any, value: Any) -> Any:
-            if argument.name in _POSITIONS:
-                return tree_map(lambda leaf: self._exact_if_shadowed(leaf), value)
+            if argument.name in POSITIONS:
+                return tree_map(self._exact_if_shadowed, value)
             return tree_map(exact, value)
 
         arguments = {argument.name: argument for argument in func._schema.arguments}
@@ -316,24 +251,24 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         self, name: str, args: Sequence[Any], given: Sequence[torch.Tensor], cause: Overflow | None
     ) -> bool:
         """Whether a result may be a number that wraps on purpose, as those of hashes do."""
-        if self._modular and any((storage_id(tensor) or 0) in self._modular for tensor in given):
+        if self._modular and any(storage_id(tensor) in self._modular for tensor in given):
             return True
-        if name in _BITS and any(map(_is_integer, given)):
-            return cause is not None or name in _XOR
-        return _has_hash_factor(name, args)
+        if name in BITS and any(map(_is_integer, given)):
+            return cause is not None or name in XOR
+        return has_hash_factor(name, args)
 
     def _modular_result(self, result: Any) -> Any:
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.Tensor):
                 self._forget(leaf)
-                self._modular[storage_id(leaf) or 0] = leaf
+                self._modular[storage_id(leaf)] = leaf
         return result
 
     def _stays_whole(self, name: str, given: Sequence[torch.Tensor], leaves: Sequence[Any]) -> bool:
         """Whether a float32 result of an operator holds whole numbers that come from integers."""
-        if name in _CONVERSIONS:
+        if name in CONVERSIONS:
             return len(given) > 0 and (_is_integer(given[0]) or self._is_whole(given[0]))
-        if name not in _RING and name not in _KEEPS:
+        if name not in RING and name not in KEEPS:
             return False
         if any(isinstance(leaf, float) and not leaf.is_integer() for leaf in leaves):
             return False
@@ -341,7 +276,7 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         return bool(floats) and all(map(self._is_whole, floats))
 
     def _is_whole(self, tensor: torch.Tensor) -> bool:
-        return bool(self._whole) and (storage_id(tensor) or 0) in self._whole
+        return bool(self._whole) and storage_id(tensor) in self._whole
 
     def _note_whole(self, func: Any, result: Any, is_whole: bool) -> None:
         if not (is_whole or (self._whole and func._schema.is_mutable)):
@@ -350,9 +285,9 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
             if not isinstance(leaf, torch.Tensor) or leaf.dtype != torch.float32:
                 continue
             if is_whole:
-                self._whole[storage_id(leaf) or 0] = leaf
+                self._whole[storage_id(leaf)] = leaf
             else:
-                self._whole.pop(storage_id(leaf) or 0, None)
+                self._whole.pop(storage_id(leaf), None)
 
     def _overflow(
         self, tensor: torch.Tensor, exact: torch.Tensor, wrong: torch.Tensor, name: str
@@ -372,7 +307,7 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
 
     def _shadow_of(self, tensor: torch.Tensor) -> _Shadow | None:
         """The shadow of a tensor's memory; none where the tensor reads this memory as another dtype."""
-        shadow = self._shadows.get(storage_id(tensor) or 0) if self._shadows else None
+        shadow = self._shadows.get(storage_id(tensor)) if self._shadows else None
         return shadow if shadow is not None and shadow.dtype == tensor.dtype else None
 
     def _set(
@@ -382,37 +317,20 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         sizes: torch.Size,
         cause: Overflow,
     ) -> None:
-        self._shadows[storage_id(tensor) or 0] = _Shadow(memory, sizes, tensor.dtype, cause, tensor)
+        self._shadows[storage_id(tensor)] = _Shadow(memory, sizes, tensor.dtype, cause, tensor)
 
     def _forget(self, tensor: torch.Tensor) -> None:
-        self._shadows.pop(storage_id(tensor) or 0, None)
+        self._shadows.pop(storage_id(tensor), None)
 
     def _clear(self, tensor: torch.Tensor) -> None:
         """Note that the elements of a tensor are right; others on its storage keep their shadow."""
         shadow = self._shadow_of(tensor)
         if shadow is not None and shadow.memory is not None:
-            view = _viewed(shadow.memory, tensor)
-            view.copy_(tensor)
-
-
-def _has_hash_factor(name: str, args: Sequence[Any]) -> bool:
-    """Whether an operator multiplies by a number as hashes and random number generators do."""
-    if name not in ("mul", "multiply"):
-        return False
-    numbers = [
-        leaf.item() if isinstance(leaf, torch.Tensor) and leaf.dim() == 0 else leaf for leaf in args
-    ]
-    return any(type(number) is int and number % 2 and abs(number) > _FACTOR for number in numbers)
+            _viewed(shadow.memory, tensor).copy_(tensor)
 
 
 def _is_integer(tensor: torch.Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
-
-
-def _base_name(func: Any) -> str:
-    """`add` for `aten::add_.Tensor` and `aten::add.out`."""
-    name: str = func._schema.name.partition("::")[2]
-    return name.rstrip("_") if not name.startswith("__") else name
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
