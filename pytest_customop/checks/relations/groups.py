@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,6 @@ from ...cases.case import Case
 from ...cases.deliberate import names_limit
 from ...cases.documented import keeps_groups_apart
 from ...cases.tensors import is_plain
-from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import Caller, results, skip_if_no_results, skip_if_random
@@ -79,14 +79,16 @@ def check_groups(case: Case) -> None:
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
+    calls = Caller(case)
     is_taken = False
     for trial in _TRIALS:
         for name, groups in _assignments(case):
-            together, apart = _kept(case, trial), _kept_apart(case, trial, groups)
+            selection = _Selection(calls, trial, len(groups))
+            together, apart = selection.kept_of_all(), selection.kept_apart(groups)
             if together is None or apart is None:
                 continue
             is_taken = True
-            if together != apart and _kept(case, trial) == together:
+            if together != apart and selection.kept_of_all() == together:
                 return True, _Broken(trial, name, together, apart)
     return is_taken, None
 
@@ -101,56 +103,56 @@ def _assignments(case: Case) -> list[tuple[str, torch.Tensor]]:
     ]
 
 
-def _kept(case: Case, trial: _Trial, entries: torch.Tensor | None = None) -> list[int] | None:
-    """The entries that the op keeps, sorted, as positions among all; None if it does not return any.
+@dataclass(frozen=True)
+class _Selection:
+    """Calls of the op on some of its entries.
 
     Args:
-        entries: those that the op gets; None for all.
+        calls: calls the op.
+        trial: the numbers.
+        count: of all entries.
     """
-    run = Caller(case)(_arguments(case, trial, entries))
-    found = [leaf for _, leaf in results(run)] if run.error is None else []
-    count = _count(case)
-    if len(found) != 1 or not isinstance(found[0], torch.Tensor):
-        return None
-    kept = found[0]
-    if kept.dim() != 1 or kept.dtype != torch.int64 or len(torch.unique(kept)) < len(kept):
-        return None
-    limit = count if entries is None else len(entries)
-    if len(kept) and not 0 <= int(kept.min()) <= int(kept.max()) < limit:
-        return None
-    return sorted((kept if entries is None else entries[kept]).tolist())
 
+    calls: Caller
+    trial: _Trial
+    count: int
 
-def _kept_apart(case: Case, trial: _Trial, groups: torch.Tensor) -> list[int] | None:
-    """The entries that the op keeps if it gets those of each group alone."""
-    kept: list[int] = []
-    for group in torch.unique(groups):
-        of_group = _kept(case, trial, (groups == group).nonzero().flatten())
-        if of_group is None:
+    def kept_of_all(self) -> list[int] | None:
+        """The entries that the op keeps if it gets all."""
+        return self._kept(torch.arange(self.count))
+
+    def kept_apart(self, groups: torch.Tensor) -> list[int] | None:
+        """The entries that the op keeps if it gets those of each group alone."""
+        kept: list[int] = []
+        for group in torch.unique(groups):
+            of_group = self._kept((groups == group).nonzero().flatten())
+            if of_group is None:
+                return None
+            kept += of_group
+        return sorted(kept)
+
+    def _kept(self, entries: torch.Tensor) -> list[int] | None:
+        """Those of some entries that the op keeps, sorted; None if it does not return any indices."""
+        run = self.calls(self._arguments(entries))
+        found = [leaf for _, leaf in results(run)] if run.error is None else []
+        if len(found) != 1 or not isinstance(found[0], torch.Tensor):
             return None
-        kept += of_group
-    return sorted(kept)
+        kept = found[0]
+        if kept.dim() != 1 or kept.dtype != torch.int64 or len(torch.unique(kept)) < len(kept):
+            return None
+        if len(kept) and not 0 <= int(kept.min()) <= int(kept.max()) < len(entries):
+            return None
+        return sorted(entries[kept].tolist())
 
+    def _arguments(self, entries: torch.Tensor) -> Arguments:
+        def change(_: str, tensor: torch.Tensor) -> torch.Tensor:
+            if not is_plain(tensor) or not tensor.dim() or len(tensor) != self.count:
+                return tensor
+            if tensor.dim() == 2 and tensor.is_floating_point():
+                tensor = eval(self.trial.code, {"torch": torch, "each": tensor})
+            return tensor[entries]
 
-def _count(case: Case) -> int:
-    return max((len(tensor) for _, tensor in _assignments(case)), default=0)
-
-
-def _arguments(case: Case, trial: _Trial, entries: torch.Tensor | None) -> Arguments:
-    count = _count(case)
-
-    def change(_: str, tensor: torch.Tensor) -> torch.Tensor:
-        if not is_plain(tensor) or not tensor.dim() or len(tensor) != count:
-            return tensor
-        if tensor.dim() == 2 and tensor.is_floating_point():
-            tensor = eval(trial.code, {"torch": torch, "each": tensor})
-        return tensor if entries is None else tensor[entries]
-
-    return case.inputs().map_distinct(change)
-
-
-def _says_so(op: Op) -> bool:
-    return keeps_groups_apart(op)
+        return self.calls.case.inputs().map_distinct(change)
 
 
 def _script(case: Case, broken: _Broken) -> str:
@@ -203,7 +205,7 @@ CHECK = Check(
     summary="which entries are kept of one class does not depend on those of other classes",
     run=check_groups,
     gradients=False,
-    needs=_says_so,
+    needs=keeps_groups_apart,
     integer_tensors=True,
     variants=("shape",),
     cheap=True,
