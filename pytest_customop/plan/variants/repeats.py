@@ -14,11 +14,10 @@ import torch
 from ...cases.argument_names import names_offsets
 from ...cases.documented import may_repeat
 from ...declare.variant import Step
-from .sample_view import SampleView, TensorArgument
+from .sample_view import MOST_LISTED, SampleView, TensorArgument
 from .values import counts_sizes, range_of, why_beyond
 
 _RANK = 5
-_ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -65,7 +64,7 @@ def _may_repeat(tensor: TensorArgument) -> bool:
     return (
         tensor.holds_positions
         and not tensor.mutated
-        and 0 < math.prod(tensor.shape) <= _ELEMENTS
+        and 0 < math.prod(tensor.shape) <= MOST_LISTED
         and not tensor.is_permutation
         and not counts_sizes(tensor)
     )

@@ -30,6 +30,8 @@ from ...declare.ops import Op
 from ...declare.variant import SEPARATOR, Step
 from .named_dtypes import named_dtypes
 
+MOST_LISTED = 2**14  # elements: larger tensors are left out where a step lists all values
+
 
 @dataclass(frozen=True, eq=False)
 class TensorArgument:

@@ -17,7 +17,7 @@ from ...cases.documented import allows_empty_sequences, marks_missing, pads_with
 from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
 from ...declare.variant import Step
-from .sample_view import SampleView, TensorArgument
+from .sample_view import MOST_LISTED, SampleView, TensorArgument
 from .values import counts_sizes, range_of
 
 _IGNORED = re.compile(r"(^|_)ignored?($|_)")
@@ -29,7 +29,6 @@ _SENTINEL = re.compile(
 _MARKED = "elements equal to an argument that marks some of them"
 _PADDED = "positions that are -1"
 _EMPTY = "a length of 0"
-_ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 
 
 def steps(view: SampleView) -> Iterator[Step]:
@@ -72,7 +71,7 @@ def _empty(view: SampleView) -> Iterator[Step]:
         ):
             continue
         span = range_of(tensor)
-        if span is None or span[0] <= 0 or math.prod(tensor.shape) > _ELEMENTS:
+        if span is None or span[0] <= 0 or math.prod(tensor.shape) > MOST_LISTED:
             continue
         if tensor.spec.values is None or not adds_up_to_size(tensor.listed, tensor.others):
             beyond = None if allows_empty_sequences(view.op) else _EMPTY
@@ -111,7 +110,7 @@ def _may_hold(tensor: TensorArgument, view: SampleView) -> bool:
     whole = not tensor.floating and tensor.dtype != torch.bool and not tensor.mutated
     size = math.prod(tensor.shape)
     return (
-        whole and 0 < size <= _ELEMENTS and not tensor.is_permutation and not counts_sizes(tensor)
+        whole and 0 < size <= MOST_LISTED and not tensor.is_permutation and not counts_sizes(tensor)
     )
 
 

@@ -12,9 +12,8 @@ from ...cases.documented_numbers import gives_meaning_to
 from ...cases.tensors import base_name
 from ...core.seeds import seed_of
 from ...declare.variant import MINUS_INFINITY, Step
-from .sample_view import SampleView, TensorArgument
+from .sample_view import MOST_LISTED, SampleView, TensorArgument
 
-_ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 _EVERY = 3  # each third element
 
 
@@ -23,7 +22,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     for tensor in view.tensors:
         if not tensor.dtype.is_floating_point or not tensor.shape:
             continue
-        if tensor.shape[-1] < 2 or math.prod(tensor.shape) > _ELEMENTS:
+        if tensor.shape[-1] < 2 or math.prod(tensor.shape) > MOST_LISTED:
             continue
         name = base_name(tensor.path)
         if gives_meaning_to("nan", view.op, name):

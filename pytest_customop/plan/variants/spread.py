@@ -14,7 +14,7 @@ import torch
 from ...cases.argument_names import names_exact
 from ...core.seeds import seed_of
 from ...declare.variant import Step
-from .sample_view import SampleView, TensorArgument
+from .sample_view import MOST_LISTED, SampleView, TensorArgument
 
 _LOWEST, _HIGHEST = 1e-3, 1e3
 _MODERATE = 30.0  # float16 can hold a sum of some squares of such numbers, and e**30 is finite
@@ -23,7 +23,6 @@ _WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, 
 _RATIO = 10.0  # the smallest ratio of the largest magnitude to the smallest
 _SHARE = 0.4  # of the bounds: one sign is enough
 _ANY = (-math.inf, math.inf)
-_ELEMENTS = 2**14  # larger tensors are left out, as all values are listed
 _UNEVEN = 0.25  # the share by which equal values change
 _MOST_UNEVEN = 3  # tensors
 
@@ -42,7 +41,7 @@ def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int
         limits = tensor.value_limits or _ANY
         low, high = max(limits[0], bounds[0]), min(limits[1], bounds[1])
         enough = high - low >= _SHARE * (bounds[1] - bounds[0])
-        if enough and tensor.dtype.itemsize > 2 and math.prod(tensor.shape) <= _ELEMENTS:
+        if enough and tensor.dtype.itemsize > 2 and math.prod(tensor.shape) <= MOST_LISTED:
             drawn = torch.rand(tensor.shape, generator=_generator(tensor), dtype=torch.float64)
             values = low + drawn * (high - low)
             changes[tensor.path] = replace(tensor.spec, low=None, high=None, values=values)
@@ -60,7 +59,7 @@ def steps(view: SampleView) -> Iterator[Step]:
         equal = {tensor.path: _filled(tensor) for tensor in floats}
         yield Step("equal", "every value of a tensor the same", equal, 8)
     rows = [tensor for tensor in floats if len(tensor.shape) > 1 and tensor.shape[0] > 1]
-    if rows and all(math.prod(tensor.shape) <= _ELEMENTS for tensor in rows):
+    if rows and all(math.prod(tensor.shape) <= MOST_LISTED for tensor in rows):
         changes = {tensor.path: _with_equal_rows(tensor) for tensor in rows}
         yield Step("equal_rows", "every row of a tensor the same", changes, 9)
 
@@ -87,7 +86,7 @@ def _constant(tensor: TensorArgument) -> float | None:
     """The one finite number that all values are; None if it may have to be exact, as in a mask."""
     if not tensor.dtype.is_floating_point or tensor.dtype.itemsize < 2 or tensor.mutated:
         return None
-    if not 1 < math.prod(tensor.shape) <= _ELEMENTS or names_exact(tensor.path):
+    if not 1 < math.prod(tensor.shape) <= MOST_LISTED or names_exact(tensor.path):
         return None
     value = tensor.spec.fill
     if value is None and tensor.spec.values is not None:
@@ -110,7 +109,7 @@ def _spread(view: SampleView, name: str, highest: float, rank: int) -> Iterator[
     for tensor in floats:
         most = highest if tensor.dtype.itemsize > 2 else min(highest, _MODERATE)
         low, high = tensor.value_limits or _ANY
-        if math.prod(tensor.shape) > _ELEMENTS or tensor.dtype.itemsize < 2:
+        if math.prod(tensor.shape) > MOST_LISTED or tensor.dtype.itemsize < 2:
             return
         top = min(most, max(-low, high))
         bottom = max(_LOWEST, low, -high)
