@@ -72,8 +72,9 @@ def check_groups(case: Case) -> None:
     if broken is not None:
         raise fail(
             "groups-not-independent",
-            f"{case.op.name}{broken.trial.description}: it keeps the entries {broken.together}, but of the "
-            f"groups in `{broken.name}`, one by one, it keeps {broken.apart}",
+            f"{case.op.name}{broken.trial.description}: of all entries together it keeps "
+            f"{broken.together}, and of the groups in `{broken.name}`, each called alone, {broken.apart}, "
+            "although a docstring says that groups do not affect each other",
             repro=_script(case, broken),
         )
 
