@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from textwrap import shorten
 from typing import NamedTuple
 
-import torch
-
 from ...cases.case import Case
 from ...cases.documented_batches import sentence_of_independence
 from ...declare.ops import Op
@@ -21,7 +19,6 @@ from .entries.calls import Along, Wrong
 from .entries.groups import DimGroup
 from .entries.script import rearranging_lines
 
-_ORDERS = 10
 _QUOTED = 160  # characters of a docstring
 
 
@@ -72,7 +69,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
         alone = AloneEntries(case, group)
         if not alone.each_is_taken or alone.wrong(range(alone.count)) is not None:
             continue
-        orders = _orders(alone.count)
+        orders = alone.orders()
         tried = ((order, alone.wrong(order)) for order in orders)
         broken = [(order, *found) for order, found in tried if found is not None]
         if 2 * len(broken) > len(orders):  # most orders contradict the docstring
@@ -82,13 +79,6 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
             if _is_wrong_again(alone, order, place):
                 return True, _Broken(group, order, place, wrong, alone.along)
     return is_learned, None
-
-
-def _orders(count: int) -> list[tuple[int, ...]]:
-    """The entries in reverse, and drawn with repetition."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = [torch.randint(count, (count,), generator=generator).tolist() for _ in range(_ORDERS)]
-    return [*dict.fromkeys((tuple(reversed(range(count))), *map(tuple, drawn)))]
 
 
 def _is_wrong_again(alone: AloneEntries, order: Sequence[int], place: int) -> bool:

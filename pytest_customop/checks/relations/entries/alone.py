@@ -14,6 +14,7 @@ from .calls import Along, Rearranged, Results, Wrong, differing
 from .groups import DimGroup
 
 _ENTRIES = 6  # that are looked at; more would show no more
+_ORDERS = 10
 
 
 def first_dims(case: Case) -> Iterator[DimGroup]:
@@ -67,6 +68,15 @@ class AloneEntries:
                 if wrong is not None and wrong.has_one_shape:
                     return place, wrong
         return None
+
+    def orders(self) -> list[tuple[int, ...]]:
+        """The entries in reverse, and drawn with repetition."""
+        generator = torch.Generator().manual_seed(0)
+        count = self.count
+        drawn = [
+            torch.randint(count, (count,), generator=generator).tolist() for _ in range(_ORDERS)
+        ]
+        return [*dict.fromkeys((tuple(reversed(range(count))), *map(tuple, drawn)))]
 
     def _results(self, results: Results) -> Mapping[str, Any]:
         """The results, and the gradients, that have a dim for the entries."""

@@ -1,0 +1,264 @@
+"""`relations.special_entry`: zeros or large numbers in one entry of a batch do not affect the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.tensors import is_differentiable, is_plain
+from ...findings import Explanation, doc_links, fail
+from ..check import Check
+from ..values.memory.calls import expression, skip_if_no_results, skip_if_random
+from ..values.memory.limited_copy import answer_if_taken
+from .compare import is_so_in_double
+from .entries.alone import AloneEntries, first_dims
+from .entries.calls import Rearranged, Wrong, differing, follow
+from .entries.groups import DimGroup
+from .entries.script import rearranging_lines
+
+
+class _Special(NamedTuple):
+    """What an entry becomes.
+
+    Args:
+        description: for a message.
+        code: an expression of `entry`, the numbers of the entry in one tensor.
+        changes: whether a tensor's entry becomes so.
+        spoils_only: whether others are wrong only where they were finite and are not any more: large
+            numbers may change how numbers of moderate size are computed.
+    """
+
+    description: str
+    code: str
+    changes: Callable[[torch.Tensor], bool]
+    spoils_only: bool = False
+
+    def applied(self, arguments: Arguments, group: DimGroup, place: int) -> Arguments:
+        """The arguments with this entry of the group's dims."""
+
+        def changed(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            if not self.changes_of(group, name, tensor):
+                return tensor
+            value = tensor.detach().clone()
+            value[place] = eval(self.code, {"torch": torch, "entry": value[place]})
+            return value
+
+        return arguments.map_distinct(changed)
+
+    def changes_of(self, group: DimGroup, name: str, tensor: torch.Tensor) -> bool:
+        """Whether it changes an argument."""
+        return (name, 0) in group.dims and is_plain(tensor) and self.changes(tensor)
+
+
+def _is_wide(tensor: torch.Tensor) -> bool:
+    return tensor.dtype in (torch.float32, torch.float64)
+
+
+_SPECIALS = (
+    _Special("of zeros", "torch.zeros_like(entry)", lambda _: True),
+    _Special(
+        "with zeros", "torch.zeros_like(entry)", lambda tensor: is_differentiable(tensor.dtype)
+    ),
+    _Special("a thousand times as large", "1000 * entry", _is_wide, spoils_only=True),
+)
+
+
+class _Broken(NamedTuple):
+    """A special entry of a batch, and what is wrong with it among the others.
+
+    Args:
+        group: the dims of the entries.
+        special: what the entry becomes.
+        place: of the entry.
+        of_itself: whether its own result is wrong; otherwise those of the other entries are.
+        wrong: the result, and the one expected.
+    """
+
+    group: DimGroup
+    special: _Special
+    place: int
+    of_itself: bool
+    wrong: Wrong
+
+
+def check_special_entry(case: Case) -> None:
+    """Call the op with one entry of zeros, or of large numbers, among the others and alone."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    reason = "along no first dim do entries give the same alone as together"
+    broken = answer_if_taken(case, _answer, reason)
+    if broken is not None:
+        wrong = broken.wrong
+        entry = f"entry {broken.place} along {broken.group}"
+        effect = (
+            "it does not give the same as alone" if broken.of_itself else "other entries change"
+        )
+        raise fail(
+            "entry-affects-batch",
+            f"{case.op.name}: if {entry} is {broken.special.description}, {effect}; with the numbers of "
+            f"the sample, entries are independent: {wrong.name}: {wrong.text}",
+            repro=_script(case, broken),
+            picture=wrong.picture,
+        )
+
+
+def _answer(case: Case) -> tuple[bool, _Broken | None]:
+    """Whether entries of some dims are independent, and a special entry for which they are not."""
+    is_learned = False
+    for group in first_dims(case):
+        alone = AloneEntries(case, group)
+        if not alone.each_is_taken:
+            continue
+        if any(map(alone.wrong, (range(alone.count), *alone.orders()))):
+            continue
+        is_learned = True
+        broken = _broken(alone)
+        if broken is not None and _is_wrong_again(alone):
+            return True, broken
+    return is_learned, None
+
+
+def _broken(alone: AloneEntries) -> _Broken | None:
+    """A special entry that is wrong among the others at both ends of the batch; None without one."""
+    places = (alone.group.size - 1, 0)
+    for special in _SPECIALS:
+        found = [_broken_at(alone, special, place) for place in places]
+        if None not in found:
+            return found[0]
+    return None
+
+
+def _broken_at(alone: AloneEntries, special: _Special, place: int) -> _Broken | None:
+    case, group = alone.case, alone.group
+    calls = Rearranged(case, group, lambda: special.applied(case.inputs(), group, place))
+    itself = torch.tensor([place])
+    others = torch.tensor([entry for entry in range(group.size) if entry != place])
+    together = calls.whole or {}
+    before = Rearranged(case, group).whole or {}
+    expected = {
+        (False, name): follow(before[name], 0, others) for name in alone.along if name in before
+    }
+    by_itself = calls.taken(itself, None) or {}
+    expected |= {(True, name): by_itself[name] for name in alone.along if name in by_itself}
+    for (of_itself, name), right in expected.items():
+        result: Any = together.get(name)
+        if not isinstance(result, torch.Tensor) or result.shape[:1] != (group.size,):
+            continue  # its shape depends on values
+        left = follow(result, 0, itself if of_itself else others)
+        if special.spoils_only and not _is_spoiled(left, right):
+            continue
+        wrong = differing(case, name, left, right)
+        if wrong is not None and wrong.has_one_shape:
+            return _Broken(group, special, place, of_itself, wrong)
+    return None
+
+
+def _is_spoiled(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether a number that should be finite is not."""
+    return _is_wide(expected) and bool((expected.isfinite() & ~actual.isfinite()).any())
+
+
+def _is_wrong_again(alone: AloneEntries) -> bool:
+    """Whether a special entry is wrong once more and, if the op supports it, in double precision."""
+
+    def ask(wide: Case) -> bool:
+        entries = AloneEntries(wide, alone.group)
+        return not entries.each_is_taken or _broken(entries) is not None
+
+    return _broken(alone) is not None and is_so_in_double(alone.case, ask)
+
+
+def _script(case: Case, broken: _Broken) -> str:
+    group, special, place = broken.group, broken.special, broken.place
+    others = [entry for entry in range(group.size) if entry != place]
+    expected = f"call(torch.tensor([{place}]))" if broken.of_itself else f"before[{others}]"
+    changes = ""
+    for name, tensor in case.inputs().tensors():
+        if special.changes_of(group, name, tensor):
+            argument = expression(case, name)
+            changes += f"    {argument} = {argument}.detach().clone()\n"
+            changes += f"    entry = {argument}[{place}]\n"
+            changes += f"    {argument}[{place}] = {special.code}\n"
+    return rearranging_lines(case, group, broken.wrong, {}) + _SCRIPT.format(
+        size=group.size,
+        changes=changes,
+        taken=[place] if broken.of_itself else others,
+        expected=expected,
+    )
+
+
+_SCRIPT = """
+before = call(torch.arange({size}))
+plain_inputs = inputs
+
+
+def inputs():
+    args, kwargs = plain_inputs()
+    args = list(args)
+{changes}    return args, kwargs
+
+
+together = call(torch.arange({size}))
+assert_close(together[{taken}], {expected})
+"""
+
+FINDINGS = {
+    "entry-affects-batch": Explanation(
+        meaning=(
+            "Each entry of a batch gives the same alone as among the others of the sample. But if one is "
+            "all zeros, or a thousand times as large, this does not hold for it, or for the others."
+        ),
+        why=(
+            "One degenerate entry, a singular matrix, an empty mask, an outlier, spoils its whole batch, "
+            "and what a user gets for an entry depends on what else is in the batch."
+        ),
+        fix=(
+            "Decide for each entry, not for the whole batch: subtract the maximum of each row and not that "
+            "of all rows, replace only the entries that failed. If entries are meant to affect each other, "
+            'write checks=["-relations.special_entry"].'
+        ),
+        before="""
+try:
+    inverse = torch.linalg.inv(matrices)
+except torch.linalg.LinAlgError:      # one of them is singular
+    inverse = identity.expand_as(matrices)
+""",
+        after="""
+inverse, info = torch.linalg.inv_ex(matrices)
+inverse = torch.where((info != 0)[:, None, None], identity, inverse)
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=(
+            "entry-depends-on-others",
+            "stale-result",
+            "uninitialized-output",
+            "outputs-not-repeatable",
+        ),
+    ),
+}
+
+CHECK = Check(
+    name="relations.special_entry",
+    summary="zeros or large numbers in one entry of a batch leave the results of the others as they are",
+    run=check_special_entry,
+    gradients=False,
+    variants=(),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "A decision for a whole batch that one entry of it triggers: a fallback because one matrix is "
+        "singular, the maximum of all rows subtracted from each. The check first learns that the entries "
+        "of the sample are independent: each gives the same alone as among the others, in any order, and "
+        "with repetitions. Then one entry becomes zeros, or a thousand times as large. It must give the "
+        "same as alone, and the others must not change; with large numbers, they only must stay finite."
+    ),
+    cannot_see=(
+        "Entries along other dims than the first, results without a dim for the entries, and samples with "
+        "one entry."
+    ),
+    cost="many calls",
+)

@@ -1,0 +1,117 @@
+"""Batches in which one entry, of zeros or of large numbers, affects the others, or must be allowed to."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+
+BROKEN = {"relations.special_entry": "entry-affects-batch"}
+POINTS = torch.tensor([[0.5, -1.0], [1.5, 0.25], [-0.75, 2.0]])
+MATRICES = torch.tensor(
+    [[[2.0, 0.5], [0.5, 1.0]], [[1.0, -0.25], [-0.25, 3.0]], [[1.5, 0.0], [0.0, 0.5]]]
+)
+SCORES = torch.linspace(-2, 2, 20).reshape(5, 4)
+
+
+def _distances(name, inverse):
+    """Squared lengths of points in the metric of a matrix each."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def distances(points: Tensor, matrices: Tensor) -> Tensor:
+        """Squared lengths (B,) of points (B, D) in the metrics (B, D, D); singular ones count as 1."""
+        check(points, matrices)
+        return (inverse(matrices) * points[:, None] * points[:, :, None]).sum((1, 2))
+
+    def check(points, matrices):
+        if points.dim() != 2 or matrices.shape != (*points.shape, points.shape[1]):
+            raise ValueError("expected points (B, D) and matrices (B, D, D)")
+        if points.dtype != matrices.dtype or points.dtype not in (torch.float32, torch.float64):
+            raise TypeError("expected float32 or float64")
+
+    @distances.register_fake
+    def _(points, matrices):
+        check(points, matrices)
+        return points.new_empty(points.shape[0])
+
+    return distances
+
+
+def _identity(matrices):
+    return torch.eye(matrices.shape[-1], dtype=matrices.dtype).expand_as(matrices)
+
+
+@aot((POINTS, MATRICES), expected=BROKEN)
+def gives_up_the_batch():
+    """One singular matrix, and the whole batch is computed without its matrices."""
+
+    def inverse(matrices):
+        try:
+            return torch.linalg.inv(matrices)
+        except torch.linalg.LinAlgError:
+            return _identity(matrices)
+
+    return _distances("gives_up_the_batch", inverse)
+
+
+@aot((POINTS, MATRICES), twin_of="gives_up_the_batch")
+def gives_up_one_matrix():
+    """Only singular matrices are replaced."""
+
+    def inverse(matrices):
+        found, info = torch.linalg.inv_ex(matrices)
+        return torch.where((info != 0)[:, None, None], _identity(matrices), found)
+
+    return _distances("gives_up_one_matrix", inverse)
+
+
+def _rows(name, kernel, *, reduces=False):
+    """An op from rows to rows, or to one number for each."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def rows(x: Tensor) -> Tensor:
+        check(x)
+        return kernel(x)
+
+    def check(x):
+        if x.dim() != 2 or 0 in x.shape or x.dtype not in (torch.float32, torch.float64):
+            raise ValueError("expected rows in float32 or float64")
+
+    @rows.register_fake
+    def _(x):
+        check(x)
+        return x.new_empty(x.shape[0]) if reduces else torch.empty_like(x)
+
+    return rows
+
+
+def _log_sum_exp(name, largest):
+    return _rows(
+        name,
+        lambda x: largest(x).squeeze(1) + (x - largest(x)).exp().sum(1).log(),
+        reduces=True,
+    )
+
+
+@aot((SCORES,), expected=BROKEN)
+def subtracts_the_largest_of_all():
+    """Logarithms of summed exponentials: rows far below the largest number of all become -inf."""
+    return _log_sum_exp("subtracts_the_largest_of_all", lambda x: x.max().expand(len(x), 1))
+
+
+@aot((SCORES,), twin_of="subtracts_the_largest_of_all")
+def subtracts_the_largest_of_each_row():
+    """Logarithms of summed exponentials, each row by its own largest number."""
+    return _log_sum_exp("subtracts_the_largest_of_each_row", lambda x: x.amax(1, keepdim=True))
+
+
+@aot((SCORES,), twin_of=("subtracts_the_largest_of_all", "gives_up_the_batch"))
+def clips_by_a_common_norm():
+    """Rows are scaled together where their common norm is above 1000, which the sample's is not."""
+    return _rows(
+        "clips_by_a_common_norm",
+        lambda x: x * (1000 / x.norm().clamp(min=1e-12)).clamp(max=1.0),
+    )
