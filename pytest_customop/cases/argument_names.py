@@ -29,6 +29,16 @@ _EXACT = re.compile(
     r"(^|_)(\w*masks?|valid|keep|kept|active|alive|done|dones|is|has|flags?|one_?hot|indicators?|visible"
     r"|present|observed|times?|steps?)\d*($|_)"
 )
+# Integers that are large in use, whatever a sample shows.
+_LARGE_NUMBERS = re.compile(
+    r"(^|_)(ids?|uids?|uuids?|keys?|hash(es)?|fingerprints?|stamps?|time(stamp)?s?|epochs?|nanos?|ns|ticks?"
+    r"|serials?)\d*($|_)"
+)
+# How many places a table has, which an op maps other numbers to.
+_TABLE_SIZE = re.compile(
+    r"(^|_)(n|num)_(embeddings?|rows|slots|shards|cells|experts)($|_)"
+    r"|(^|_)(buckets?|bins|table_size|hash_size|modulus|capacity)($|_)"
+)
 _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 
 
@@ -40,6 +50,16 @@ def names_dims(name: str) -> bool:
 def names_positions(name: str) -> bool:
     """Whether an argument of this name holds positions, or numbers of elements."""
     return bool(_POSITIONS.search(name))
+
+
+def names_large_numbers(name: str) -> bool:
+    """Whether integers of this name are large in use: ids, hashes, times."""
+    return bool(_LARGE_NUMBERS.search(name))
+
+
+def names_table_size(name: str) -> bool:
+    """Whether an argument of this name says how many places a table has: `num_buckets`."""
+    return bool(_TABLE_SIZE.search(name))
 
 
 def names_seed(name: str) -> bool:

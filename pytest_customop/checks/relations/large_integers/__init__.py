@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 
-from ....cases.argument_names import names_positions, names_seed
+from ....cases.argument_names import names_large_numbers, names_positions, names_seed
 from ....cases.case import Case
 from ....cases.crash_risk import crash_risk
 from ....cases.dtype_code import dtype_code
@@ -24,11 +23,6 @@ from .shifts import Shifts, Verdict, numbers
 
 _LARGE = 2**24  # a sample with such a number shows large ones
 _HIGHEST = 2**62
-# Names of arguments that are large in use, whatever the sample shows.
-_NAMES_LARGE = re.compile(
-    r"(^|_)(ids?|uids?|uuids?|keys?|hash(es)?|fingerprints?|stamps?|time(stamp)?s?|epochs?|nanos?|ns|ticks?"
-    r"|serials?)\d*($|_)"
-)
 
 
 def check_large_integers(case: Case) -> None:
@@ -47,7 +41,7 @@ def check_large_integers(case: Case) -> None:
         reason = f"{code.wraps} says that integers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
     lowest, highest = _limits(case, arguments)
-    fractions = all(_NAMES_LARGE.search(base_name(name)) for name in arguments)
+    fractions = all(names_large_numbers(base_name(name)) for name in arguments)
     verdict = answer_of_copy(
         case, lambda plain: Shifts(plain, lowest, highest, fractions=fractions).verdict()
     )
@@ -78,8 +72,8 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
     arguments: dict[str, TensorSpec | torch.Tensor] = {}
     for name, tensor in case.inputs().tensors():
         base = base_name(name)
-        unfit = names_positions(base) and (is_native or not _NAMES_LARGE.search(base))
-        if unfit or (names_seed(base) and not _NAMES_LARGE.search(base)) or name not in specs:
+        unfit = names_positions(base) and (is_native or not names_large_numbers(base))
+        if unfit or (names_seed(base) and not names_large_numbers(base)) or name not in specs:
             continue
         if tensor.dtype != torch.int64 or not is_plain(tensor) or not tensor.numel():
             continue
@@ -90,7 +84,7 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
 
 def _shows_large(name: str, spec: TensorSpec | torch.Tensor) -> bool:
     """Whether the sample has or may have large numbers, or the name stands for such."""
-    if _NAMES_LARGE.search(base_name(name)):
+    if names_large_numbers(base_name(name)):
         return True
     values = spec.values if isinstance(spec, TensorSpec) else spec
     if values is not None:
