@@ -12,6 +12,7 @@ import torch
 from ..compat.nodes import rejects_backward
 from ..core import rng
 from ..core.tracebacks import ends_test, is_own_bug
+from ..core.watchdog import ended_if_waiting
 from ..declare.inputs import ErrorSample, GradOptions, Sample, TensorSpec
 from ..declare.mistakes import MarkError
 from ..declare.ops import Op
@@ -133,10 +134,14 @@ class Case:
         """Call the op in the current grad mode, with the random streams seeded by the case's seed.
 
         An exception of the op is returned in `Run.error`, not raised.
+
+        Raises:
+            LimitExceeded: if the op waits for a long time and computes nothing.
         """
         rng.seed(self.seed)
         try:
-            return Run(arguments, arguments.call())
+            with ended_if_waiting():
+                return Run(arguments, arguments.call())
         except BaseException as error:  # whatever an op raises is a result here
             if ends_test(error) or is_own_bug(error):
                 raise

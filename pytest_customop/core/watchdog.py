@@ -8,12 +8,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from .process_memory import available, resident
 
 SECONDS = 30.0  # for the calls of an op on one variant
+_WAITING = 30.0  # seconds in which a call computes nothing
+_SHARE = 0.1  # of its time that a call which waits computes at most
 _TICK = 0.2  # seconds between two checks of the clock and of the memory
 
 COMPUTING = "computing"  # the code of an exceeded limit of processor time
@@ -25,11 +27,13 @@ class LimitExceeded(BaseException):
     Args:
         code: of the finding, `hang` or `crash`; or `COMPUTING`.
         text: which limit was exceeded.
+        waited: whether the call waited and did not compute, as for a lock that nobody releases.
     """
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, *, waited: bool = False) -> None:
         super().__init__(text)
         self.code = code
+        self.waited = waited
 
 
 @contextlib.contextmanager
@@ -52,16 +56,18 @@ def within_limits(
         return
     seconds = SECONDS if seconds is None else seconds
     end, begun_with = time.monotonic() + seconds, _held()
-    computed_end = time.process_time() + processor_seconds
+    computed = time.process_time()
     room: float | None = None
 
     def look(number: int, frame: FrameType | None) -> None:
         nonlocal room
-        if time.process_time() > computed_end:
+        computing = time.process_time() - computed
+        if computing > processor_seconds:
             text = f"it was still computing after {processor_seconds:g} s of processor time"
             raise LimitExceeded(COMPUTING, text)
         if time.monotonic() > end:
-            raise LimitExceeded("hang", f"it was still running after {seconds:g} s")
+            waited = computing < _SHARE * seconds
+            raise LimitExceeded("hang", f"it was still running after {seconds:g} s", waited=waited)
         taken = _held() - begun_with
         if room is None:  # most blocks end before the first check, and this takes a millisecond
             free = available()
@@ -69,8 +75,39 @@ def within_limits(
         if taken > room:
             raise LimitExceeded("crash", f"it took more than {room / 2**30:.1f} GB of memory")
 
+    with _timer(_TICK, look):
+        yield
+
+
+@contextlib.contextmanager
+def ended_if_waiting() -> Iterator[None]:
+    """End the block if it computes nothing for 30 s: it waits for a lock, or for another process.
+
+    Where `is_possible()` is False, nothing ends the block.
+
+    Raises:
+        LimitExceeded: `hang`.
+    """
+    if not is_possible():
+        yield
+        return
+    computed = time.process_time()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        nonlocal computed
+        before, computed = computed, time.process_time()
+        if computed - before < _SHARE * _WAITING:
+            raise LimitExceeded("hang", f"it computed nothing for {_WAITING:g} s", waited=True)
+
+    with _timer(_WAITING, look):
+        yield
+
+
+@contextlib.contextmanager
+def _timer(seconds: float, look: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call a function in the block again and again, each time after so many seconds."""
     before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
     try:
         yield
     finally:

@@ -85,12 +85,16 @@ lib.scale(x.data_ptr(), out.data_ptr(), x.numel())
         docs=(doc_links.CUSTOM_OP,),
     ),
     "hang": Explanation(
-        meaning="The op, or a check of it, did not finish within --customop-timeout.",
+        meaning=(
+            "The op, or a check of it, did not finish within --customop-timeout, or computed nothing for "
+            "30 seconds."
+        ),
         why="A job that hangs occupies its machine until someone notices.",
         fix=(
-            "The stack above shows where it was. Look for a loop whose end depends on values "
-            "(NaN, zero, an empty tensor), a lock that is taken twice, or a wait for a "
-            "thread or process that has ended. If the op is only slow, use smaller samples "
+            "The stack above shows where it was. Look for a loop whose end depends on values (NaN, zero, "
+            "an empty tensor), a lock that is taken twice or that an earlier call kept when it raised "
+            "(`with lock:` releases it), or a wait for a thread or process that has ended. If the op is "
+            "only slow, use smaller samples "
             "or a larger --customop-timeout."
         ),
         before="""

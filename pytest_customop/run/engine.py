@@ -25,6 +25,7 @@ from ..core.tracebacks import (
     raised_on_purpose,
     traceback_text,
 )
+from ..core.watchdog import LimitExceeded
 from ..declare.mistakes import MarkError
 from ..declare.variant import JOINT
 from ..findings import WITHIN_ROUNDING, CheckFailed, CheckSkipped, Finding, skip
@@ -33,6 +34,7 @@ from ..global_state.shared_context import in_shared_context
 from ..plan.items import place_of
 from .alias_rejection import alias_rejection
 from .finding_records import finding_record
+from .hangs import finding_of, skip_if_waiting
 from .judgement import Note, note_for
 from .repro import CALL, Script, reproduced_by
 from .results import CheckResult
@@ -110,7 +112,11 @@ def _judge(
         passed: the result if the check finds nothing.
     """
     try:
+        skip_if_waiting(case.op)
         return _run(check, case, on_phase, restore, passed)
+    except LimitExceeded as overrun:
+        finding = finding_of(case.op, overrun, case.variant_description)
+        return _found(passed, finding, check, case, reproduced_by(finding, CALL, case))
     except CheckSkipped as skipped:
         return replace(
             passed,

@@ -19,7 +19,7 @@ from ..core.watchdog import COMPUTING, LimitExceeded, within_limits
 from ..core.wording import listed
 from ..declare.inputs import SameAs, Sample, TensorSpec
 from ..declare.variant import JOINT, REJECTED
-from ..findings import CheckSkipped, fail, skip
+from ..findings import CheckSkipped, Finding, fail, skip
 from .alias_rejection import alias_rejection
 from .growth import (
     call_with_backward,
@@ -30,6 +30,7 @@ from .growth import (
     skip_if_slow,
     skip_if_slower_than_sample,
 )
+from .hangs import finding_of
 from .repro import CALL
 
 _LONGEST = 5.0  # seconds of processor time for the calls of a variant with other arguments
@@ -66,6 +67,11 @@ class _Failure:
     evidence: str
     fix: str | None = None
     repro: str = CALL
+
+    @classmethod
+    def of(cls, finding: Finding) -> _Failure:
+        """The same as a finding."""
+        return cls(finding.code, finding.message, finding.evidence)
 
 
 _Answer = _Rejection | _Failure | CheckSkipped | None
@@ -148,11 +154,10 @@ def _classify_calls(case: Case) -> _Answer:
         if overrun.code == COMPUTING:
             case.release()
             return skip("costly", str(overrun), unjudged=False)
-        text = f"{case.op.name} did not return: {overrun} ({case.variant_description})"
-        return _Failure(overrun.code, text, traceback_text(overrun))
+        return _Failure.of(finding_of(case.op, overrun, case.variant_description))
     finding = alias_rejection(case, error)
     if finding is not None:
-        return _Failure(finding.code, finding.message, finding.evidence)
+        return _Failure.of(finding)
     accepted_by_fake = _fake_accepts(case)
     emptied = _documented_as_empty(case)
     if emptied and accepted_by_fake and not _is_on_purpose(case, error):

@@ -1,0 +1,57 @@
+"""An op that waits for a lock which nobody releases: one finding, and no further call."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from pytest_customop import check_op, tensor
+from pytest_customop.core import watchdog
+from pytest_customop.run import hangs
+
+
+def test_a_lock_that_a_call_kept_when_it_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = threading.Lock()
+
+    @torch.library.custom_op("t_hangs::doubled", mutates_args=())
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        lock.acquire()
+        if not x.numel():
+            raise ValueError("no elements")
+        lock.release()
+        return x * 2
+
+    doubled.register_fake(torch.empty_like)
+    monkeypatch.setattr(watchdog, "_WAITING", 0.5)
+    monkeypatch.setattr(watchdog, "SECONDS", 0.5)
+    monkeypatch.setattr(hangs, "_waiting", set())
+    checks = ["values.repeat", "values.layouts"]
+    results = check_op(doubled, [(tensor(4),)], checks=checks, variants="full")
+    outcomes = [(result.outcome, result.finding or result.skip_code) for result in results]
+    found = outcomes.index(("failed", "hang"))
+    assert "lock.acquire()" in results[found].evidence
+    assert ("passed", None) in outcomes[:found]
+    assert set(outcomes[found + 1 :]) == {("skipped", "hang")}
+
+
+@pytest.mark.parametrize("is_computing", [True, False])
+def test_only_a_block_that_computes_nothing_is_ended(
+    is_computing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "_WAITING", 0.2)
+    never = threading.Event()
+
+    def wait(seconds: float) -> None:
+        end = watchdog.time.process_time() + seconds
+        while is_computing and watchdog.time.process_time() < end:
+            pass
+        never.wait(0 if is_computing else 10 * seconds)
+
+    with watchdog.ended_if_waiting():
+        if is_computing:
+            wait(0.6)
+        else:
+            with pytest.raises(watchdog.LimitExceeded, match=r"computed nothing for 0\.2 s"):
+                wait(0.6)
