@@ -177,6 +177,13 @@ def test_values_that_the_author_listed_stay() -> None:
     assert not {"magnitudes", "spread", "equal", "equal_rows"} & {*variants}
 
 
+def test_values_that_are_all_equal_stay_and_others_vary() -> None:
+    variants = near(both, torch.randn(4, 3), torch.ones(3))
+    assert {"magnitudes", "shifted", "equal_rows"} <= {*variants}
+    for step in ("magnitudes", "equal"):
+        assert torch.equal(drawn(both, variants[step])[1], torch.ones(3))
+
+
 def test_equal_elements_and_equal_rows_lie_in_the_range() -> None:
     variants = near(both, tensor(4, 6, low=1, high=2), tensor(4, 6, low=-5))
     for step in ("equal", "equal_rows"):

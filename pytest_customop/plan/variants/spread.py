@@ -88,19 +88,32 @@ def _constant(tensor: TensorArgument) -> float | None:
         return None
     if not 1 < math.prod(tensor.shape) <= MOST_LISTED or names_exact(tensor.path):
         return None
-    value = tensor.spec.fill
-    if value is None and tensor.spec.values is not None:
-        listed = tensor.listed.flatten()
-        value = float(listed[0]) if bool((listed == listed[0]).all()) else None
+    value = _equal_value(tensor)
     return value if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
+def _equal_value(tensor: TensorArgument) -> object:
+    """The number that all values are; None if they differ or are drawn."""
+    if tensor.spec.fill is not None or tensor.spec.values is None:
+        return tensor.spec.fill
+    listed = tensor.listed.flatten()
+    return listed[0].item() if listed.numel() and bool((listed == listed[0]).all()) else None
+
+
 def _free(view: SampleView) -> list[TensorArgument]:
-    """The floating-point tensors with several elements; none if one has no range for its values."""
+    """The floating-point tensors with several elements; none if one has no range for its values.
+
+    Tensors whose values are all equal, as weights of 1, keep them.
+    """
     floats = [tensor for tensor in view.tensors if tensor.dtype.is_floating_point]
-    if any(tensor.value_limits is None for tensor in floats):
+    without_range = [tensor for tensor in floats if tensor.value_limits is None]
+    if any(_equal_value(tensor) is None for tensor in without_range):
         return []
-    return [tensor for tensor in floats if math.prod(tensor.shape) > 1]
+    return [
+        tensor
+        for tensor in floats
+        if tensor.value_limits is not None and math.prod(tensor.shape) > 1
+    ]
 
 
 def _spread(view: SampleView, name: str, highest: float, rank: int) -> Iterator[Step]:
