@@ -92,7 +92,9 @@ def test_writes_into_views_are_followed() -> None:
 
 def test_the_factor_of_a_hash_may_wrap() -> None:
     assert exact(lambda x: (x * 1_664_525 + 1_013_904_223).double(), LARGE) is None
+    assert exact(lambda x: (x * 1_000_003).long(), LARGE) is None
     assert exact(lambda x: (x * 1_000_000).long(), LARGE) == [10**6, 7 * 10**10]
+    assert exact(lambda x: (x * 320_001).long(), LARGE) == [320_001, 70_000 * 320_001]  # a size
 
 
 def test_other_sizes_are_told() -> None:

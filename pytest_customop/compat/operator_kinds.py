@@ -8,6 +8,7 @@ Private names, seen in torch 2.4 to 2.15:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isqrt
 from typing import Any
 
 import torch
@@ -51,7 +52,9 @@ STORES = frozenset({"copy", "fill", "full_like", "index_put", "_index_put_impl",
 # The arguments of operators that say where, and hold no numbers to compute with.
 POSITIONS = frozenset({"index", "indices", "mask", "condition"})
 
-_FACTOR = 1000  # larger odd numbers are factors of hashes; 3600 and 10**6 are not
+# Larger odd numbers are factors of hashes: primes between these two, any above. 3600 and 10**6 are not, nor
+# are most sizes.
+_PRIME_FACTOR, _FACTOR = 1000, 2**20
 
 
 def base_name(operator: Any) -> str:
@@ -67,4 +70,10 @@ def has_hash_factor(name: str, args: Sequence[Any]) -> bool:
     numbers = [
         leaf.item() if isinstance(leaf, torch.Tensor) and leaf.dim() == 0 else leaf for leaf in args
     ]
-    return any(type(number) is int and number % 2 and abs(number) > _FACTOR for number in numbers)
+    return any(type(number) is int and _is_hash_factor(abs(number)) for number in numbers)
+
+
+def _is_hash_factor(number: int) -> bool:
+    if number % 2 == 0 or number <= _PRIME_FACTOR:
+        return False
+    return number > _FACTOR or all(number % factor for factor in range(3, isqrt(number) + 1, 2))
