@@ -72,6 +72,7 @@ class _Broken(NamedTuple):
 
     Args:
         group: the dims of the entries.
+        among: how many entries the op gets, the first ones.
         special: what the entry becomes.
         place: of the entry.
         of_itself: whether its own result is wrong; otherwise those of the other entries are.
@@ -79,6 +80,7 @@ class _Broken(NamedTuple):
     """
 
     group: DimGroup
+    among: int
     special: _Special
     place: int
     of_itself: bool
@@ -124,7 +126,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 
 def _broken(alone: AloneEntries) -> _Broken | None:
     """A special entry that is wrong among the others at both ends of the batch; None without one."""
-    places = (alone.group.size - 1, 0)
+    places = (alone.count - 1, 0)
     for special in _SPECIALS:
         found = [_broken_at(alone, special, place) for place in places]
         if None not in found:
@@ -136,9 +138,9 @@ def _broken_at(alone: AloneEntries, special: _Special, place: int) -> _Broken | 
     case, group = alone.case, alone.group
     calls = Rearranged(case, group, lambda: special.applied(case.inputs(), group, place))
     itself = torch.tensor([place])
-    others = torch.tensor([entry for entry in range(group.size) if entry != place])
-    together = calls.whole or {}
-    before = Rearranged(case, group).whole or {}
+    others = torch.tensor([entry for entry in range(alone.count) if entry != place])
+    together = calls.taken(torch.arange(alone.count), None) or {}
+    before = alone.taken(range(alone.count)) or {}
     expected = {
         (False, name): follow(before[name], 0, others) for name in alone.along if name in before
     }
@@ -146,14 +148,14 @@ def _broken_at(alone: AloneEntries, special: _Special, place: int) -> _Broken | 
     expected |= {(True, name): by_itself[name] for name in alone.along if name in by_itself}
     for (of_itself, name), right in expected.items():
         result: Any = together.get(name)
-        if not isinstance(result, torch.Tensor) or result.shape[:1] != (group.size,):
+        if not isinstance(result, torch.Tensor) or result.shape[:1] != (alone.count,):
             continue  # its shape depends on values
         left = follow(result, 0, itself if of_itself else others)
         if special.spoils_only and not _is_spoiled(left, right):
             continue
         wrong = differing(case, name, left, right)
         if wrong is not None and wrong.has_one_shape:
-            return _Broken(group, special, place, of_itself, wrong)
+            return _Broken(group, alone.count, special, place, of_itself, wrong)
     return None
 
 
@@ -174,7 +176,7 @@ def _is_wrong_again(alone: AloneEntries) -> bool:
 
 def _script(case: Case, broken: _Broken) -> str:
     group, special, place = broken.group, broken.special, broken.place
-    others = [entry for entry in range(group.size) if entry != place]
+    others = [entry for entry in range(broken.among) if entry != place]
     expected = f"call(torch.tensor([{place}]))" if broken.of_itself else f"before[{others}]"
     changes = ""
     for name, tensor in case.inputs().tensors():
@@ -184,7 +186,7 @@ def _script(case: Case, broken: _Broken) -> str:
             changes += f"    entry = {argument}[{place}]\n"
             changes += f"    {argument}[{place}] = {special.code}\n"
     return rearranging_lines(case, group, broken.wrong, {}) + _SCRIPT.format(
-        size=group.size,
+        count=broken.among,
         changes=changes,
         taken=[place] if broken.of_itself else others,
         expected=expected,
@@ -192,7 +194,7 @@ def _script(case: Case, broken: _Broken) -> str:
 
 
 _SCRIPT = """
-before = call(torch.arange({size}))
+before = call(torch.arange({count}))
 plain_inputs = inputs
 
 
@@ -202,7 +204,7 @@ def inputs():
 {changes}    return args, kwargs
 
 
-together = call(torch.arange({size}))
+together = call(torch.arange({count}))
 assert_close(together[{taken}], {expected})
 """
 
