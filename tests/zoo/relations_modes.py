@@ -167,6 +167,35 @@ def noise_from_a_count_of_calls():
     return _noisy("noise_from_a_count_of_calls", lambda x: _of_numpy(x, next(turns)))
 
 
+def _rounded(name, generator):
+    """Rounds float32 to bfloat16, up or down by chance."""
+
+    def kernel(x):
+        bits = x.contiguous().view(torch.int32)
+        noise = torch.randint(2**16, x.shape, generator=generator, dtype=torch.int32)
+        return ((bits + noise) & -(2**16)).view(torch.float32).to(torch.bfloat16)
+
+    lib = library()
+    lib.define(f"{name}(Tensor x) -> Tensor", tags=RANDOM)
+    lib.impl(name, kernel, "CPU")
+    torch.library.register_fake(
+        f"zoo::{name}", lambda x: x.new_empty(x.shape, dtype=torch.bfloat16), lib=lib
+    )
+    return getattr(torch.ops.zoo, name).default
+
+
+@aot((MATRIX,), expected=SEED, dtypes=[torch.float32])
+def rounds_from_its_own_stream():
+    """Stochastic rounding from a generator that no seed reaches: only last digits vary."""
+    return _rounded("rounds_from_its_own_stream", torch.Generator().manual_seed(1))
+
+
+@aot((MATRIX,), twin_of="rounds_from_its_own_stream", dtypes=[torch.float32])
+def rounds_from_the_stream_of_torch():
+    """Stochastic rounding from torch's stream."""
+    return _rounded("rounds_from_the_stream_of_torch", None)
+
+
 @aot((MATRIX,), twin_of=("noise_from_the_system", "noise_from_a_count_of_calls"))
 def noise_seeded_by_torch():
     """Draws from a stream of its own that torch's seeds."""

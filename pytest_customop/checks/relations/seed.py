@@ -10,16 +10,26 @@ import torch
 
 from ...cases.case import Case
 from ...cases.documented import has_own_generator, speaks_of_seed, zero_is_no_seed
+from ...cases.picture import picture_of
 from ...cases.run import Run
 from ...core import rng
 from ...core.tracebacks import error_line, reraise_bug
 from ...declare.ops import Op
 from ...findings import NOT_ASKED, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import copied, expression, results, skip_if_no_results, with_argument
+from ..values.memory.calls import (
+    Leaves,
+    copied,
+    expression,
+    results,
+    skip_if_no_results,
+    with_argument,
+)
 from .compare import Disagreement, disagreement
 from .scripts import call_lines, compare_lines
 
+_HALF = (torch.float16, torch.bfloat16)
+_FEW = 0.1  # of the elements: a sum in another order may change that many last digits
 _OTHER = 1_276_019_553  # added to the case's seed
 
 
@@ -114,7 +124,7 @@ def _compare_besides_torch(case: Case, argument: _Argument | None) -> None:
     """Compare two calls from one torch seed and different states of Python's and numpy's streams."""
     kept = copied(results(_call(case, argument, 0)))
     actual = results(_call(case, argument, 0, besides_torch=_OTHER))
-    wrong = disagreement(case, actual, kept)
+    wrong = _disagreement(case, actual, kept)
     if wrong is not None:
         raise fail(
             "outputs-ignore-seed",
@@ -135,7 +145,27 @@ def _difference(case: Case, argument: _Argument | None, other: int = _OTHER) -> 
     """
     first = _call(case, argument, 0)
     kept = copied(results(first))
-    return disagreement(case, results(_call(case, argument, other)), kept)
+    return _disagreement(case, results(_call(case, argument, other)), kept)
+
+
+def _disagreement(case: Case, actual: Leaves, expected: Leaves) -> Disagreement | None:
+    """The first difference, as `compare.disagreement`, and in half precision that of many last digits.
+
+    There a last digit lies within the tolerances, and stochastic rounding changes nothing else.
+    """
+    wrong = disagreement(case, actual, expected)
+    of_other = dict(expected)
+    for name, value in actual if wrong is None else ():
+        other = of_other.get(name)
+        if not isinstance(value, torch.Tensor) or value.dtype not in _HALF:
+            continue
+        if not isinstance(other, torch.Tensor) or other.shape != value.shape:
+            continue
+        differs = (value != other) & ~(value.isnan() & other.isnan())
+        if int(differs.sum()) > _FEW * value.numel():
+            text = f"{int(differs.sum())} of {value.numel()} elements differ, by a last digit"
+            return Disagreement(name, text, picture_of(name, value, other))
+    return wrong
 
 
 def _compare(case: Case, argument: _Argument | None, code: str, other: int = 0) -> None:
