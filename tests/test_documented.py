@@ -112,6 +112,8 @@ def test_numbers_that_mean_something(number: str, text: str, said: bool) -> None
     [
         ("The standard deviation of each box.", True),
         ("Mean and variance.", True),
+        ("Layer norm over the last dimension.", True),
+        ("RMS norm over the last dimension.", False),
         ("A variant of boxes.", False),
     ],
 )

@@ -31,8 +31,11 @@ _APART = re.compile(
     rf"|\b(only|never|not)\b[^.]{{0,40}}\b(same|other|another|different) {_GROUP}\b",
     re.I,
 )
+# A variance, a standard deviation, or a normalisation by one.
 _VARIANCE = re.compile(
-    r"\b(variances?|var|std|stds|stddev|standard deviations?|z-?scores?)\b", re.I
+    r"\b(variances?|var|std|stds|stddev|standard deviations?|z-?scores?)\b"
+    r"|\b(layer|batch|group|instance)[ -]?norm(ali[sz](e[sd]?|ation))?\b|\bstandardi[sz](e[sd]?|ation)\b",
+    re.I,
 )
 # In one sentence: lengths, and that they may be 0.
 _EMPTY_SEQUENCES = re.compile(
@@ -181,7 +184,7 @@ def keeps_groups_apart(op: Op) -> bool:
 
 
 def gives_variance(op: Op) -> bool:
-    """Whether the name of an op, or a sentence about it, speaks of a variance or a standard deviation."""
+    """Whether the name of an op, or a sentence, speaks of a variance or of a normalisation by one."""
     words = op.name.partition("::")[2].replace("_", " ")
     return any(map(_VARIANCE.search, (words, *sentences(op, of_op=True))))
 

@@ -372,6 +372,46 @@ def distances_by_differences():
     return op("distances_by_differences", kernel, lambda x: x.new_empty(x.shape[0], x.shape[0]))
 
 
+def _layer_norm(name, variance):
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def normalised(x: Tensor, weight: Tensor) -> Tensor:
+        """Layer norm of each row, times the weight."""
+        check(x, weight)
+        scale = (variance(x) + 1e-5).rsqrt()
+        return ((x - x.mean(-1, keepdim=True)) * scale * weight).contiguous()
+
+    def check(x, weight):
+        if x.dim() != 2 or x.shape[1:] != weight.shape or x.dtype != weight.dtype:
+            raise ValueError("expected rows, and a weight for each column")
+
+    @normalised.register_fake
+    def _(x, weight):
+        check(x, weight)
+        return x.new_empty(x.shape)
+
+    return normalised
+
+
+# The weight of an author who pastes a sample: it says nothing about the range of x.
+PASTED = (torch.linspace(-2, 2, 24).reshape(4, 6), torch.ones(6))
+
+
+@aot(PASTED, variant_findings=CANCELLATION, shown_by="shifted")
+def layer_norm_in_one_pass():
+    """Takes the variance from a mean of squares: rows far from 0 are divided by noise."""
+
+    def variance(x):
+        return ((x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2).clamp(min=0)
+
+    return _layer_norm("layer_norm_in_one_pass", variance)
+
+
+@aot(PASTED, twin_of="layer_norm_in_one_pass")
+def layer_norm_in_two_passes():
+    """Subtracts the mean first."""
+    return _layer_norm("layer_norm_in_two_passes", lambda x: x.var(-1, correction=0, keepdim=True))
+
+
 @aot((MATRIX,), twin_of="variance_of_windows_by_running_sums")
 def variance_of_windows():
     """Gives variances of windows, whose means it subtracts first."""
