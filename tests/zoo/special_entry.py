@@ -115,3 +115,32 @@ def clips_by_a_common_norm():
         "clips_by_a_common_norm",
         lambda x: x * (1000 / x.norm().clamp(min=1e-12)).clamp(max=1.0),
     )
+
+
+@aot(([POINTS.t().contiguous(), MATRICES[:2, 0]],), twin_of="gives_up_the_batch")
+def lays_lists_side_by_side():
+    """Two matrices of two rows, padded: the first dim of the result counts matrices, not rows."""
+
+    @torch.library.custom_op("zoo::lays_lists_side_by_side", mutates_args=())
+    def padded(matrices: list[Tensor]) -> Tensor:
+        check(matrices)
+        found = matrices[0].new_zeros(shape(matrices))
+        for each, matrix in zip(found, matrices, strict=True):
+            each[:, : matrix.shape[1]] = matrix
+        return found
+
+    def check(matrices):
+        for matrix in matrices:
+            torch._check(matrix.dim() == 2 and matrix.dtype == matrices[0].dtype)
+            torch._check(matrix.shape[0] == matrices[0].shape[0])
+
+    def shape(matrices):
+        widths = [matrix.shape[1] for matrix in matrices]
+        return len(matrices), matrices[0].shape[0], functools.reduce(torch.sym_max, widths)
+
+    @padded.register_fake
+    def _(matrices):
+        check(matrices)
+        return matrices[0].new_empty(shape(matrices))
+
+    return padded

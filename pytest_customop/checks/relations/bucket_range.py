@@ -11,7 +11,7 @@ from ...cases.argument_names import names_large_numbers, names_positions, names_
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk
-from ...cases.tensors import base_name, is_differentiable, is_plain
+from ...cases.tensors import base_name, is_plain
 from ...declare.inputs import TensorSpec
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -81,19 +81,15 @@ def _tables(case: Case) -> list[_Table]:
     ]
     tables = []
     for name, result in results(case.eager):
-        if not _is_integer(result) or not result.numel() or int(result.min()) < 0:
+        if not isinstance(result, torch.Tensor) or result.dtype not in (torch.int32, torch.int64):
+            continue
+        if not result.numel() or int(result.min()) < 0:
             continue
         if int(result.min()) < int(result.max()):
             tables += [
                 _Table(name, size, places) for size, places in sizes if int(result.max()) < places
             ]
     return tables
-
-
-def _is_integer(value: object) -> bool:
-    if not isinstance(value, torch.Tensor) or value.dtype == torch.bool:
-        return False
-    return not is_differentiable(value.dtype)
 
 
 def _limits(case: Case) -> dict[str, int]:

@@ -47,7 +47,12 @@ class AloneEntries:
         }
         taken = [self.taken([entry]) for entry in range(self.count)] if self.along else []
         self.alone = [result for result in taken if result is not None]
-        self.each_is_taken = bool(taken) and len(self.alone) == self.count
+        self.along = {
+            name: dim
+            for name, dim in self.along.items()
+            if all(_size(result.get(name)) == 1 for result in self.alone)
+        }
+        self.each_is_taken = bool(self.along) and len(self.alone) == self.count
 
     def taken(self, entries: Sequence[int]) -> Results | None:
         """The results for entries in some order; None if the op raises."""
