@@ -59,11 +59,13 @@ def _is_wide(tensor: torch.Tensor) -> bool:
 
 
 _SPECIALS = (
-    _Special("of zeros", "torch.zeros_like(entry)", lambda _: True),
+    _Special("holds only zeros", "torch.zeros_like(entry)", lambda _: True),
     _Special(
-        "with zeros", "torch.zeros_like(entry)", lambda tensor: is_differentiable(tensor.dtype)
+        "holds only zeros where it has floating-point numbers",
+        "torch.zeros_like(entry)",
+        lambda tensor: is_differentiable(tensor.dtype),
     ),
-    _Special("a thousand times as large", "1000 * entry", _is_wide, spoils_only=True),
+    _Special("is a thousand times as large", "1000 * entry", _is_wide, spoils_only=True),
 )
 
 
@@ -101,7 +103,7 @@ def check_special_entry(case: Case) -> None:
         )
         raise fail(
             "entry-affects-batch",
-            f"{case.op.name}: if {entry} is {broken.special.description}, {effect}; with the numbers of "
+            f"{case.op.name}: if {entry} {broken.special.description}, {effect}; with the numbers of "
             f"the sample, entries are independent: {wrong.name}: {wrong.text}",
             repro=_script(case, broken),
             picture=wrong.picture,
