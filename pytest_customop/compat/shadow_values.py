@@ -109,6 +109,8 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         watched: the number of operators that had numbers of few bits to compute with.
+        first: the first overflow of all; None without one. Results of a branch that it decided, as by
+            `if x > y`, are not followed.
     """
 
     def __init__(self, is_of_author: Callable[[str], bool]) -> None:
@@ -120,6 +122,7 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         # By storage: tensors of float32 that come from integers.
         self._whole: dict[int | None, torch.Tensor] = {}
         self.watched = 0
+        self.first: Overflow | None = None
 
     def overflow_in(self, tensor: torch.Tensor) -> Followed | None:
         """The overflow that changed a tensor; None without one."""
@@ -240,6 +243,7 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         if tensor.dtype in (torch.float16, torch.bfloat16):
             exact = torch.where(wrong, exact.float(), tensor.float())  # rounding does not count
         cause = cause or self._overflow(tensor, exact, wrong, name)
+        self.first = self.first or cause
         shadow = self._shadow_of(tensor)
         memory = shadow.memory if shadow is not None else None
         if memory is None:

@@ -138,6 +138,45 @@ def areas_in_float32():
     return _by_area("areas_in_float32", lambda boxes: boxes.to(boxes.dtype).float())
 
 
+GROWING = torch.tensor([[3.0, 4.0], [10.0, 12.0], [5.0, 5.0], [16.5, 17.0], [18.0, 19.0]])
+
+
+def _largest_kept(name, widened):
+    """Whether a box is larger than all before it, decided box by box."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def largest_kept(boxes: Tensor) -> Tensor:
+        """Which boxes are larger than all boxes before them.
+
+        boxes: widths and heights (N, 2), floating point.
+        """
+        if boxes.dim() != 2 or boxes.shape[1] != 2:
+            raise ValueError("widths and heights, please")
+        kept = torch.zeros(boxes.shape[0], dtype=torch.bool)
+        largest = None
+        for place, area in enumerate(widened(boxes).prod(1)):
+            if largest is None or area > largest:
+                kept[place], largest = True, area
+        return kept
+
+    largest_kept.register_fake(lambda boxes: boxes.new_empty(boxes.shape[0], dtype=torch.bool))
+    return largest_kept
+
+
+@aot((GROWING,), expected=OVERFLOWS)
+def branches_on_areas_in_float16():
+    """An infinite area is not larger than another one; no result is computed from it, but a branch is."""
+    return _largest_kept("branches_on_areas_in_float16", lambda boxes: boxes)
+
+
+@aot((GROWING,), twin_of="branches_on_areas_in_float16")
+def branches_on_areas_in_float32():
+    """Areas are computed in float32 at least."""
+    return _largest_kept(
+        "branches_on_areas_in_float32", lambda boxes: boxes.to(boxes.dtype).float()
+    )
+
+
 def _of_bytes(name, kernel, dtype=torch.uint8):
     """An op of two uint8 tensors; `kernel(a, b)` keeps their shape."""
 

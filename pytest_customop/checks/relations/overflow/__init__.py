@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.dtype_code import dtype_code
 from ....compat.shadow_values import ShadowValues
@@ -17,7 +18,7 @@ from ...check import Check
 from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
 from ...values.memory.limited_copy import answer_of_copy, answer_safely
 from ..scripts import call_lines, position
-from .outcome import Wrong, first_wrong
+from .outcome import Wrong, first_other_decision, first_wrong
 from .trials import Trial, larger_numbers, trials
 
 _MEMORY = 2**30  # bytes for calls with larger plain numbers
@@ -86,17 +87,27 @@ def _with_larger(case: Case, tried: Iterable[Trial]) -> _Found:
 
 def _found(case: Case, tried: Iterable[Trial]) -> _Found:
     calls = Caller(case)
-    watched = False
+    watched = agrees = False
     for at, trial in enumerate(tried):
         shadows = ShadowValues(is_of_author)
-        given = trial.change(case.inputs().map_distinct(lambda _, tensor: tensor.detach()))
-        with torch.no_grad(), shadows:
-            run = calls(given)
+        with torch.no_grad():
+            with shadows:
+                run = calls(trial.change(_detached(case)))
+            wrong = first_wrong(run, shadows) if run.error is None else None
+            if wrong is None and run.error is None and trial.widen is not None:
+                other = first_other_decision(run, calls(trial.widen(_detached(case))), shadows)
+                if shadows.first is None:
+                    agrees = other is None  # rounding changes no decision
+                elif agrees:
+                    wrong = other
         watched |= shadows.watched > 0
-        wrong = first_wrong(run, shadows) if run.error is None else None
         if wrong is not None:
             return _Found(wrong, at, True)
     return _Found(None, 0, watched)
+
+
+def _detached(case: Case) -> Arguments:
+    return case.inputs().map_distinct(lambda _, tensor: tensor.detach())
 
 
 def _script(case: Case, trial: Trial, wrong: Wrong) -> str:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import torch
 
 from ....cases.run import Run
-from ....compat.shadow_values import Followed, ShadowValues
+from ....cases.tensors import is_differentiable
+from ....compat.shadow_values import Followed, Overflow, ShadowValues
 from ....core.wording import dtype_name
 from ...values.memory.calls import comparable, results
 
@@ -43,8 +44,36 @@ def first_wrong(run: Run, shadows: ShadowValues) -> Wrong | None:
     return None
 
 
+def first_other_decision(run: Run, wide: Run, shadows: ShadowValues) -> Wrong | None:
+    """The first position or decision that is another one for the same numbers in a wider dtype.
+
+    Args:
+        run: the call that `shadows` followed.
+        wide: the call in the wider dtype.
+    """
+    expected = dict(results(wide)) if wide.error is None else {}
+    for name, result in results(run):
+        other = expected.get(name)
+        if not (isinstance(result, torch.Tensor) and isinstance(other, torch.Tensor)):
+            continue
+        if is_differentiable(result.dtype) or result.shape != other.shape:
+            continue
+        wrong = (result != other).flatten()
+        if bool(wrong.any()):
+            first = int(wrong.nonzero()[0])
+            exact = other.flatten()[first].item()
+            how = (
+                f"{int(wrong.sum())} of {wrong.numel()} elements differ from those for the same numbers "
+                f"in float32; element {first} is {result.flatten()[first].item()} instead of {exact}"
+            )
+            return Wrong(
+                "" if shadows.first is None else _cause(shadows.first), name, how, first, exact
+            )
+    return None
+
+
 def _wrong(name: str, result: torch.Tensor, followed: Followed) -> Wrong | None:
-    cause = _cause(followed)
+    cause = _cause(followed.cause)
     if followed.exact is None:
         sizes = list(followed.sizes)
         how = f"its sizes are {list(result.shape)} instead of {sizes}"
@@ -82,8 +111,7 @@ def _fits(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return (exact >= known.min) & (exact <= known.max)
 
 
-def _cause(followed: Followed) -> str:
-    cause = followed.cause
+def _cause(cause: Overflow) -> str:
     place = f"the operator {cause.operator} of torch"
     if cause.file:
         line = linecache.getline(cause.file, cause.line).strip()

@@ -18,7 +18,7 @@ from ..integer_width.arguments import Argument, narrow_arguments
 from ..integer_width.fills import Fill, demanding_fills, filled
 
 _SEVERAL = 1 / 16  # of the range of a dtype: smaller numbers may be codes or labels
-_SCALES = (1, 16)  # of numbers in float16
+_SCALES = (1, 16, 64)  # of numbers in float16
 _FACTORS = (16, 256, 4096)  # of plain integers
 _LARGEST = 2**20  # a plain integer may become
 
@@ -30,11 +30,13 @@ class Trial(NamedTuple):
         description: how they differ from the case's, for a message; empty if they do not.
         change: makes them from the case's own.
         script: writes the lines of a script that change `args` and `kwargs`.
+        widen: makes the same numbers in float32 from those in float16; None for others.
     """
 
     description: str
     change: Callable[[Arguments], Arguments]
     script: Callable[[], str]
+    widen: Callable[[Arguments], Arguments] | None = None
 
 
 def trials(case: Case) -> Iterator[Trial]:
@@ -142,9 +144,16 @@ def _in_float16(case: Case, scale: int) -> Trial:
             f"{place} = ({place}.detach() * {scale}).to(torch.float16)\n" for place in places
         )
 
+    def wide(_: str, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.float() if is_changed(tensor) else tensor
+
     times = "" if scale == 1 else f", {scale} times as large"
-    description = f"with floating-point numbers in float16{times}"
-    return Trial(description, lambda inputs: inputs.map_distinct(change), script)
+    return Trial(
+        f"with floating-point numbers in float16{times}",
+        lambda inputs: inputs.map_distinct(change),
+        script,
+        lambda inputs: inputs.map_distinct(change).map_distinct(wide),
+    )
 
 
 def _may_grow(case: Case, name: str) -> bool:
