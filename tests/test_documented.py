@@ -158,6 +158,8 @@ def test_an_argument_that_training_changes(text: str, said: bool) -> None:
         ("Keys are unique for boxes below 2**20.", True),
         ("boxes: (N, 4)", False),
         ("scores: at most 1", False),
+        ("Columns, each less than boxes.", False),
+        ("Labels in [0, boxes), positions in [0, boxes - 1].", False),
     ],
 )
 def test_an_argument_with_a_largest_value(text: str, said: bool) -> None:

@@ -58,6 +58,11 @@ def _clauses_about(op: Op, argument: str) -> Iterator[str]:
 
 def limits_argument(op: Op, argument: str) -> bool:
     """Whether the text about an argument, or a sentence that names it, gives a largest value."""
-    name = re.compile(rf"\b{re.escape(argument)}\b")
-    about = [lines_about(op, argument), *filter(name.search, sentences(op))]
-    return any(map(_LIMIT.search, about))
+    name = rf"\b{re.escape(argument)}\b"
+    # It limits another one: `col < n_cols`, `labels in [0, n_classes)`.
+    of_others = re.compile(
+        rf"(<=?|\bbelow|\bless than|\bat most|\bup to) `*{name}|\b(in|within) \[[^\])]*{name}[^\])]*[\])]",
+        re.I,
+    )
+    about = [lines_about(op, argument), *filter(re.compile(name).search, sentences(op))]
+    return any(_LIMIT.search(of_others.sub("", text)) for text in about)

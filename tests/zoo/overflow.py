@@ -47,6 +47,37 @@ def cells_in_int64():
     return _cells("cells_in_int64", torch.int64)
 
 
+PAIRS = torch.tensor([[0, 2, 1, 2, 0], [3, 0, 3, 1, 3]], dtype=torch.int32)
+
+
+def _pair_keys(name, dtype):
+    """One number for each pair of a row and a column; it is computed in `dtype`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def pair_keys(rows: Tensor, cols: Tensor, n_cols: int) -> Tensor:
+        """A number for each pair, int64; rows and cols: int32, cols < n_cols."""
+        if rows.shape != cols.shape or rows.dtype != torch.int32 or cols.dtype != torch.int32:
+            raise ValueError("rows and cols of one size, please")
+        if n_cols < 1:
+            raise ValueError("at least one column, please")
+        return (rows.to(dtype) * n_cols + cols).to(torch.int64, copy=True)
+
+    pair_keys.register_fake(lambda rows, cols, n_cols: torch.empty_like(rows, dtype=torch.int64))
+    return pair_keys
+
+
+@aot((PAIRS[0].clone(), PAIRS[1].clone(), 4), expected=OVERFLOWS)
+def pair_keys_in_int32():
+    """The keys of a large table exceed 2**31, if it has many rows and many columns."""
+    return _pair_keys("pair_keys_in_int32", torch.int32)
+
+
+@aot((PAIRS[0].clone(), PAIRS[1].clone(), 4), twin_of="pair_keys_in_int32")
+def pair_keys_in_int64():
+    """The cast comes before the product."""
+    return _pair_keys("pair_keys_in_int64", torch.int64)
+
+
 def _codes(name, dtype):
     """Each window of digits from 0 to 3 as one number; the places have `dtype`."""
 

@@ -21,6 +21,8 @@ _SEVERAL = 1 / 16  # of the range of a dtype: smaller numbers may be codes or la
 _SCALES = (1, 16, 64)  # of numbers in float16
 _FACTORS = (16, 256, 4096)  # of plain integers
 _LARGEST = 2**20  # a plain integer may become
+_COUNTS = ("n_", "num_")  # begin the names of sizes: `n_cols`
+_TABLE = 2**17  # entries of a large table
 
 
 class Trial(NamedTuple):
@@ -68,6 +70,44 @@ def larger_numbers(case: Case) -> Iterator[Trial]:
     }
     for factor in _FACTORS if given else ():
         yield _with_numbers(case, {name: _grown(value, factor) for name, value in given.items()})
+    yield from _with_entries_of_large_tables(case, given)
+
+
+def _with_entries_of_large_tables(case: Case, sizes: Mapping[str, Any]) -> Iterator[Trial]:
+    """Larger sizes, and larger numbers where int32 ones are below a size: entries of a large table."""
+    plain = {name: value for name, value in sizes.items() if type(value) is int}
+    entries = {
+        name: tensor.shape
+        for name, tensor in case.inputs().tensors()
+        if tensor.dtype == torch.int32 and is_plain(tensor) and tensor.numel()
+        if int(tensor.min()) >= 0 and int(tensor.max()) < max(plain.values(), default=0)
+    }
+    if not entries:
+        return
+    numbers = _with_numbers(case, dict.fromkeys(plain, _TABLE))
+    seeds = {name: seed for seed, name in enumerate(entries)}
+
+    def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        if name not in entries:
+            return tensor
+        generator = torch.Generator().manual_seed(seeds[name])
+        drawn = torch.randint(0, _TABLE, tensor.shape, generator=generator)
+        return torch.empty_like(tensor).copy_(drawn)
+
+    def script() -> str:
+        lines = "".join(
+            f"drawn = torch.randint(0, {_TABLE}, {expression(case, name)}.shape, "
+            f"generator=torch.Generator().manual_seed({seed}))\n"
+            f"{expression(case, name)} = torch.empty_like({expression(case, name)}).copy_(drawn)\n"
+            for name, seed in seeds.items()
+        )
+        return numbers.script() + lines
+
+    yield Trial(
+        f"{numbers.description} and numbers below it in {', '.join(entries)}",
+        lambda arguments: numbers.change(arguments).map_distinct(change),
+        script,
+    )
 
 
 def _grown(value: Any, factor: int) -> Any:
@@ -157,7 +197,8 @@ def _in_float16(case: Case, scale: int) -> Trial:
 
 
 def _may_grow(case: Case, name: str) -> bool:
-    if names_dims(name) or names_positions(name) or names_seed(name):
+    is_position = names_positions(name) and not name.startswith(_COUNTS)
+    if is_position or names_dims(name) or names_seed(name):
         return False
     return not limits_argument(case.op, name)
 
