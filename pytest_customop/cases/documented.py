@@ -28,7 +28,8 @@ _GROUP = r"(class(es)?|categor(y|ies)|labels?|images?|batch(es)?|groups?|levels?
 _APART = re.compile(
     rf"\b(independent(ly)?|separate(ly)?|apart|alone)\b[^.]{{0,20}}\b{_GROUP}\b"
     rf"|\b(per|each|every)[- ]{_GROUP}\b[^.]{{0,20}}\b(independent(ly)?|separate(ly)?|apart|alone)\b"
-    rf"|\b(only|never|not)\b[^.]{{0,40}}\b(same|other|another|different) {_GROUP}\b",
+    rf"|\b(only|never|not)\b[^.]{{0,40}}\b(same|other|another|different) {_GROUP}\b"
+    rf"|\b(other|another|different) {_GROUP} (do not|don't|cannot|never)\b",
     re.I,
 )
 # A variance, a standard deviation, or a normalisation by one.

@@ -34,6 +34,8 @@ SEPARATOR = "~"
 JOINT = "+"
 # How the names of steps end that put -infinity where a docstring gives it a meaning.
 MINUS_INFINITY = "has.-inf"
+# Why a variant leaves its sample: the number may be unrelated, equal by chance.
+NUMBER_DIFFERS = "a size that an argument gives as a number differs from it"
 # The code of the skip if the op rejects a variant.
 REJECTED = "rejected"
 

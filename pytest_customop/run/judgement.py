@@ -29,6 +29,7 @@ from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.partial_gradients import has_gradient_of_some_output
 from ..cases.tensors import is_differentiable
+from ..declare.variant import NUMBER_DIFFERS
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -146,6 +147,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             raises = "backward" if of_backward else "fake kernel"
             return Note(REFUSED_ON_PURPOSE, f"the {raises} raises on purpose")
     beyond = None if finding.rejects_others else shown_on.beyond or case.beyond
+    if finding.code == "result-depends-on-thread-count" and beyond == NUMBER_DIFFERS:
+        beyond = None  # with one thread, the op gives the same again and again for these sizes
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
         beyond = (
             "the op ignores elements that a larger size adds: it may be made for the sample's size"

@@ -51,6 +51,20 @@ def energy_anew_in_each_chunk():
     return op("energy_anew_in_each_chunk", lambda x: _energy(x)[0].astype(x.dtype))
 
 
+@aot((SIGNAL, 40), variant_findings=COUNT, shown_by=("large0",))
+def energy_anew_beside_a_number():
+    """The same with a number that is, by chance, the size of the signal."""
+
+    @torch.library.custom_op("zoo::energy_anew_beside_a_number", mutates_args=())
+    def operator(x: Tensor, start: int) -> Tensor:
+        if x.dim() != 1 or x.dtype not in (torch.float32, torch.float64):
+            raise ValueError("a signal of floating-point numbers, please")
+        return torch.from_numpy(start + _energy(x.numpy(force=True))[0]).to(x.dtype)
+
+    operator.register_fake(lambda x, start: x.new_empty(x.shape))
+    return operator
+
+
 @aot((SIGNAL,), variant_findings=COUNT, shown_by=("large0",))
 def energy_anew_in_each_large_chunk():
     """The same in chunks so large that threads have something to do."""

@@ -13,7 +13,7 @@ from ...cases.argument_names import names_dims
 from ...cases.documented import allows_empty
 from ...cases.resize import UNTIED
 from ...cases.tensors import base_name
-from ...declare.variant import Step
+from ...declare.variant import NUMBER_DIFFERS, Step
 from .sample_view import SampleView, TensorArgument
 
 # (argument path, dim) -> the new size
@@ -69,7 +69,7 @@ def beyond_sample(
         if view.may_read_outside and _has_multiples(view, changes):
             return "a number changed, but not the sizes and numbers that are multiples of it"
     elif changes.keys() & set(numbers_in(view.given)):
-        return "a size that an argument gives as a number differs from it"
+        return NUMBER_DIFFERS
     if any(
         _is_counted(view, arguments, tensor, math.prod(new[tensor.path])) for tensor in view.tensors
     ):
