@@ -533,3 +533,16 @@ def test_whole_numbers_that_may_be_floating(text: str, said: bool) -> None:
 )
 def test_zero_for_zeros(text: str, said: bool) -> None:
     assert documented.gives_zero_for_zeros(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Boxes of different classes never suppress each other.", True),
+        ("Never suppresses boxes of another class.", True),
+        ("Suppression, independently for each image.", True),
+        ("The classes of the boxes that are kept.", False),
+    ],
+)
+def test_an_op_that_treats_groups_apart(text: str, said: bool) -> None:
+    assert documented.keeps_groups_apart(op_with(text)) is said

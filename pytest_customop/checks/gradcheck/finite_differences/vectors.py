@@ -279,7 +279,9 @@ def _larger_step(point: Tensor, eps: float) -> float:
     """A second step in units of `eps`: small relative to the values, and a power of two for grids."""
     size = largest_magnitude(point) or 1.0
     ratio = 3e-5 * size / eps
-    return float(2 ** math.floor(math.log2(min(max(ratio, 2.0), 1024.0))))
+    if not ratio > 2:  # also NaN, where a kernel has written to its input
+        return 2.0
+    return float(2 ** math.floor(math.log2(min(ratio, 1024.0))))
 
 
 def _leaves(vectors: Sequence[Tensor]) -> list[Tensor]:
