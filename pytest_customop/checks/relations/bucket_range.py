@@ -17,6 +17,7 @@ from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import Caller, expression, results, skip_if_no_results, skip_if_random
 from ..values.memory.limited_copy import answer_safely
+from .random_integers import random_integer_lines, with_random_integers
 from .scripts import call_lines, position
 
 _EXPONENTS = (31, 40, 62)  # of the largest number
@@ -131,24 +132,17 @@ def _filled(arguments: Arguments, limits: Mapping[str, int], exponent: int) -> A
     def filled(name: str, tensor: torch.Tensor) -> torch.Tensor:
         if name not in limits:
             return tensor
-        top = min(limits[name], 2**exponent)
-        generator = torch.Generator().manual_seed(_SEED)
-        numbers = torch.randint(0, top, tensor.shape, generator=generator)
-        return torch.empty_like(tensor).copy_(numbers)
+        return with_random_integers(tensor, min(limits[name], 2**exponent), _SEED)
 
     return arguments.map_distinct(filled)
 
 
 def _script(case: Case, broken: _Broken, limits: Mapping[str, int]) -> str:
     table = broken.table
-    lines = ""
-    for name, most in limits.items():
-        place, top = expression(case, name), min(most, 2**broken.exponent)
-        lines += (
-            f"numbers = torch.randint(0, {top}, {place}.shape, "
-            f"generator=torch.Generator().manual_seed({_SEED}))\n"
-            f"{place} = torch.empty_like({place}).copy_(numbers)\n"
-        )
+    lines = "".join(
+        random_integer_lines(expression(case, name), min(most, 2**broken.exponent), _SEED)
+        for name, most in limits.items()
+    )
     return (
         call_lines(table.result)
         + f"\nargs, kwargs = inputs()\nargs = list(args)\n{lines}"

@@ -16,6 +16,7 @@ from ....cases.tensors import base_name, is_differentiable, is_plain
 from ...values.memory.calls import expression, results, with_argument
 from ..integer_width.arguments import Argument, narrow_arguments
 from ..integer_width.fills import Fill, demanding_fills, filled
+from ..random_integers import random_integer_lines, with_random_integers
 
 _SEVERAL = 1 / 16  # of the range of a dtype: smaller numbers may be codes or labels
 _SCALES = (1, 16, 64)  # of numbers in float16
@@ -76,32 +77,25 @@ def larger_numbers(case: Case) -> Iterator[Trial]:
 def _with_entries_of_large_tables(case: Case, sizes: Mapping[str, Any]) -> Iterator[Trial]:
     """Larger sizes, and larger numbers where int32 ones are below a size: entries of a large table."""
     plain = {name: value for name, value in sizes.items() if type(value) is int}
-    entries = {
-        name: tensor.shape
+    entries = [
+        name
         for name, tensor in case.inputs().tensors()
         if tensor.dtype == torch.int32 and is_plain(tensor) and tensor.numel()
         if int(tensor.min()) >= 0 and int(tensor.max()) < max(plain.values(), default=0)
-    }
+    ]
     if not entries:
         return
     numbers = _with_numbers(case, dict.fromkeys(plain, _TABLE))
     seeds = {name: seed for seed, name in enumerate(entries)}
 
     def change(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if name not in entries:
-            return tensor
-        generator = torch.Generator().manual_seed(seeds[name])
-        drawn = torch.randint(0, _TABLE, tensor.shape, generator=generator)
-        return torch.empty_like(tensor).copy_(drawn)
+        return with_random_integers(tensor, _TABLE, seeds[name]) if name in seeds else tensor
 
     def script() -> str:
-        lines = "".join(
-            f"drawn = torch.randint(0, {_TABLE}, {expression(case, name)}.shape, "
-            f"generator=torch.Generator().manual_seed({seed}))\n"
-            f"{expression(case, name)} = torch.empty_like({expression(case, name)}).copy_(drawn)\n"
+        return numbers.script() + "".join(
+            random_integer_lines(expression(case, name), _TABLE, seed)
             for name, seed in seeds.items()
         )
-        return numbers.script() + lines
 
     yield Trial(
         f"{numbers.description} and numbers below it in {', '.join(entries)}",
