@@ -429,3 +429,22 @@ def test_a_variant_that_the_reference_does_not_take_is_skipped() -> None:
     (odd,) = [result for result in results if result.place.variant == "odd"]
     assert (odd.outcome, odd.skip_code) == ("skipped", "unfit-variant")
     assert "four rows, please" in odd.message
+
+
+@pytest.mark.parametrize("counts", ["offsets", "lengths"])
+def test_parts_of_a_large_variant_have_the_rows_that_they_count(counts: str) -> None:
+    beyond: list[tuple[int, int]] = []
+
+    @torch.library.custom_op(f"t_values::parts_{counts}", mutates_args=())
+    def parts(rows: torch.Tensor, counting: torch.Tensor) -> torch.Tensor:
+        """The rows of the parts; counting: their offsets or lengths, int64."""
+        last = int(counting[-1] if counts == "offsets" else counting.sum())
+        if last > rows.shape[0]:
+            beyond.append((last, rows.shape[0]))
+        return rows.clone()
+
+    parts.register_fake(lambda rows, counting: torch.empty_like(rows))
+    given = torch.tensor([0, 1, 4, 6] if counts == "offsets" else [1, 3, 2])
+    results = check_op(parts, [(tensor(6), given)], checks="fake.forward", variants="large")
+    assert any((result.place.variant or "").endswith("many_parts") for result in results)
+    assert not beyond

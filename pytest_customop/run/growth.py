@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import torch
+
 from ..cases.case import Case
 from ..core.tracebacks import reraise_bug
 from ..declare.inputs import TensorSpec
@@ -162,9 +164,20 @@ def costly(why: str) -> CheckSkipped:
 def _smaller(case: Case, part: int) -> Case | None:
     """The variant with the grown size divided by `part`; None if that is not possible."""
     largest = max((size for spec in case.sample.specs() for size in _shape(spec)), default=0)
-    if largest < 2 * part:
+    if largest < 2 * part or _refers_to(case, largest // part, largest):
         return None
     return case.resized(lambda path, dim, size: size // part if size == largest else size)
+
+
+def _refers_to(case: Case, first: int, last: int) -> bool:
+    """Whether integers may be positions, offsets or lengths for so many entries, and not for `first`."""
+    integers = (
+        tensor
+        for _, tensor in case.inputs().tensors()
+        if tensor.dtype in (torch.int32, torch.int64) and tensor.numel()
+    )
+    numbers = (int(number) for tensor in integers for number in (tensor.max(), tensor.sum()))
+    return any(first <= number <= last for number in numbers)
 
 
 def _shape(spec: TensorSpec) -> tuple[int, ...]:
