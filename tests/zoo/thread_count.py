@@ -72,7 +72,14 @@ def energy_anew_in_each_large_chunk():
     return op("energy_anew_in_each_large_chunk", kernel)
 
 
-@aot((SIGNAL,), twin_of=("energy_anew_in_each_chunk", "energy_anew_in_each_large_chunk"))
+@aot(
+    (SIGNAL,),
+    twin_of=(
+        "energy_anew_in_each_chunk",
+        "energy_anew_in_each_large_chunk",
+        "energy_anew_beside_a_number",
+    ),
+)
 def energy_of_the_chunks_before():
     """The energy so far, with that of the chunks before."""
 

@@ -169,12 +169,10 @@ FINDINGS = {
             'tensor(high=) in the sample, or write checks=["-relations.bucket_range"].'
         ),
         before="""
-int64_t h = id * 2654435761LL;
-out[i] = h % num_buckets;              // negative where h is
+return torch.fmod(ids * 2654435761, num_buckets)   # negative where the product wraps
 """,
         after="""
-uint64_t h = static_cast<uint64_t>(id) * 2654435761ULL;
-out[i] = static_cast<int64_t>(h % num_buckets);
+return torch.remainder(ids * 2654435761, num_buckets)
 """,
         docs=(doc_links.CUSTOM_OP,),
         follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),

@@ -50,7 +50,7 @@ class AloneEntries:
         self.along = {
             name: dim
             for name, dim in self.along.items()
-            if all(_size(result.get(name)) == 1 for result in self.alone)
+            if all(_is_part(result.get(name), whole[name]) for result in self.alone)
         }
         self.each_is_taken = bool(self.along) and len(self.alone) == self.count
 
@@ -87,6 +87,11 @@ class AloneEntries:
         """The results, and the gradients, that have a dim for the entries."""
         names = {*self.along, *(GRADIENT + path for path, _ in self.group.dims)}
         return {name: value for name, value in results.items() if name in names}
+
+
+def _is_part(alone: Any, whole: torch.Tensor) -> bool:
+    """Whether a result for one entry has the shape of an entry of that for all: no table of pairs."""
+    return isinstance(alone, torch.Tensor) and alone.shape == (1, *whole.shape[1:])
 
 
 def _size(result: Any) -> int | None:
