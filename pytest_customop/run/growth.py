@@ -45,10 +45,11 @@ def skip_if_costly(case: Case) -> None:
     Raises:
         CheckSkipped: `costly`.
     """
-    smaller = _smaller(case, _PART)
+    counted = _counted(case)
+    smaller = _smaller(case, _PART, counted)
     if smaller is None:
         return
-    parts = [part for size in _TINY_PARTS if (part := _smaller(case, size)) is not None]
+    parts = [part for size in _TINY_PARTS if (part := _smaller(case, size, counted)) is not None]
     seconds = [_skip_if_longer(part) for part in parts]
     run = smaller.run(smaller.inputs())  # the first call may be slow for other reasons
     seconds.append(_skip_if_longer(smaller))
@@ -161,23 +162,26 @@ def costly(why: str) -> CheckSkipped:
     return skip("costly", f"many more elements than in the sample, and {why}", unjudged=False)
 
 
-def _smaller(case: Case, part: int) -> Case | None:
-    """The variant with the grown size divided by `part`; None if that is not possible."""
-    largest = max((size for spec in case.sample.specs() for size in _shape(spec)), default=0)
-    if largest < 2 * part or _refers_to(case, largest // part, largest):
-        return None
-    return case.resized(lambda path, dim, size: size // part if size == largest else size)
-
-
-def _refers_to(case: Case, first: int, last: int) -> bool:
-    """Whether integers may be positions, offsets or lengths for so many entries, and not for `first`."""
+def _counted(case: Case) -> list[int]:
+    """How many entries integers may refer to: the largest position or offset, the sum of lengths."""
     integers = (
         tensor
         for _, tensor in case.inputs().tensors()
         if tensor.dtype in (torch.int32, torch.int64) and tensor.numel()
     )
-    numbers = (int(number) for tensor in integers for number in (tensor.max(), tensor.sum()))
-    return any(first <= number <= last for number in numbers)
+    return [int(number) for tensor in integers for number in (tensor.max(), tensor.sum())]
+
+
+def _smaller(case: Case, part: int, counted: Sequence[int]) -> Case | None:
+    """The variant with the grown size divided by `part`; None if that is not possible.
+
+    Args:
+        counted: as `_counted` returns them. None may refer to entries that the smaller variant lacks.
+    """
+    largest = max((size for spec in case.sample.specs() for size in _shape(spec)), default=0)
+    if largest < 2 * part or any(largest // part <= number <= largest for number in counted):
+        return None
+    return case.resized(lambda path, dim, size: size // part if size == largest else size)
 
 
 def _shape(spec: TensorSpec) -> tuple[int, ...]:

@@ -146,14 +146,20 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         if is_changed:
             raises = "backward" if of_backward else "fake kernel"
             return Note(REFUSED_ON_PURPOSE, f"the {raises} raises on purpose")
+    beyond = _beyond(case, shown_on, finding)
+    return Note(BEYOND_SAMPLE, beyond) if beyond else None
+
+
+def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
+    """Why the case that shows a finding leaves what its sample shows; None if that does not excuse it."""
     beyond = None if finding.rejects_others else shown_on.beyond or case.beyond
     if finding.code == "result-depends-on-thread-count" and beyond == NUMBER_DIFFERS:
-        beyond = None  # with one thread, the op gives the same again and again for these sizes
+        return None  # with one thread, the op gives the same again and again for these sizes
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
-        beyond = (
+        return (
             "the op ignores elements that a larger size adds: it may be made for the sample's size"
         )
-    return Note(BEYOND_SAMPLE, beyond) if beyond else None
+    return beyond
 
 
 def _is_guessed_gradient(case: Case, finding: Finding) -> bool:
