@@ -14,7 +14,7 @@ from ..check import Check
 from ..values.memory.calls import skip_if_no_results, skip_if_random
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import is_so_in_double
-from .entries.alone import AloneEntries, first_dims
+from .entries.alone import AloneEntries, independent_entries
 from .entries.calls import Along, Wrong
 from .entries.groups import DimGroup
 from .entries.script import rearranging_lines
@@ -65,10 +65,7 @@ def check_independent_entries(case: Case) -> None:
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether entries of some dims are independent in the sample, and an order in which they are not."""
     is_learned = False
-    for group in first_dims(case):
-        alone = AloneEntries(case, group)
-        if not alone.each_is_taken or alone.wrong(range(alone.count)) is not None:
-            continue
+    for alone in independent_entries(case):
         orders = alone.orders()
         tried = ((order, alone.wrong(order)) for order in orders)
         broken = [(order, *found) for order, found in tried if found is not None]
@@ -77,7 +74,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
         is_learned = True
         for order, place, wrong in broken:
             if _is_wrong_again(alone, order, place):
-                return True, _Broken(group, order, place, wrong, alone.along)
+                return True, _Broken(alone.group, order, place, wrong, alone.along)
     return is_learned, None
 
 

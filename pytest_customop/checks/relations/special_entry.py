@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -12,11 +12,11 @@ from ...cases.case import Case
 from ...cases.tensors import is_differentiable, is_plain
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
-from ..values.memory.calls import expression, skip_if_no_results, skip_if_random
+from ..values.memory.calls import Leaves, expression, skip_if_no_results, skip_if_random
 from ..values.memory.limited_copy import answer_if_taken
-from .compare import is_so_in_double
-from .entries.alone import AloneEntries, first_dims
-from .entries.calls import Rearranged, Wrong, differing, follow
+from .compare import is_so_in_double, is_unsteady
+from .entries.alone import AloneEntries, independent_entries
+from .entries.calls import Rearranged, Results, Wrong, differing, follow
 from .entries.groups import DimGroup
 from .entries.script import rearranging_lines
 
@@ -113,11 +113,8 @@ def check_special_entry(case: Case) -> None:
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether entries of some dims are independent, and a special entry for which they are not."""
     is_learned = False
-    for group in first_dims(case):
-        alone = AloneEntries(case, group)
-        if not alone.each_is_taken:
-            continue
-        if any(map(alone.wrong, (range(alone.count), *alone.orders()))):
+    for alone in independent_entries(case):
+        if any(map(alone.wrong, alone.orders())):
             continue
         is_learned = True
         broken = _broken(alone)
@@ -129,20 +126,41 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 def _broken(alone: AloneEntries) -> _Broken | None:
     """A special entry that is wrong among the others at both ends of the batch; None without one."""
     places = (alone.count - 1, 0)
-    for special in _SPECIALS:
-        found = [_broken_at(alone, special, place) for place in places]
+    before = alone.taken(range(alone.count)) or {}
+    for special in _specials(alone):
+        found = [_broken_at(alone, special, place, before) for place in places]
         if None not in found:
             return found[0]
     return None
 
 
-def _broken_at(alone: AloneEntries, special: _Special, place: int) -> _Broken | None:
+def _specials(alone: AloneEntries) -> Iterable[_Special]:
+    """What an entry may become; the zeros of floating-point tensors alone only beside other tensors."""
+    names = [name for name, _ in alone.group.dims]
+    tensors = [tensor for name, tensor in alone.case.inputs().tensors() if name in names]
+    distinct: dict[object, _Special] = {}
+    for special in _SPECIALS:
+        distinct.setdefault((special.code, *map(special.changes, tensors)), special)
+    return distinct.values()
+
+
+def _broken_at(
+    alone: AloneEntries, special: _Special, place: int, before: Results
+) -> _Broken | None:
+    """What is wrong with a special entry at a place.
+
+    Args:
+        before: the results of the entries with the numbers of the sample.
+    """
     case, group = alone.case, alone.group
     calls = Rearranged(case, group, lambda: special.applied(case.inputs(), group, place))
     itself = torch.tensor([place])
     others = torch.tensor([entry for entry in range(alone.count) if entry != place])
-    together = calls.taken(torch.arange(alone.count), None) or {}
-    before = alone.taken(range(alone.count)) or {}
+
+    def again() -> Leaves:
+        return [*(calls.taken(torch.arange(alone.count), None) or {}).items()]
+
+    together = dict(again())
     expected = {
         (False, name): follow(before[name], 0, others) for name in alone.along if name in before
     }
@@ -152,11 +170,15 @@ def _broken_at(alone: AloneEntries, special: _Special, place: int) -> _Broken | 
         result: Any = together.get(name)
         if not isinstance(result, torch.Tensor) or result.shape[:1] != (alone.count,):
             continue  # its shape depends on values
-        left = follow(result, 0, itself if of_itself else others)
+        entries = itself if of_itself else others
+        left = follow(result, 0, entries)
         if special.spoils_only and not _is_spoiled(left, right):
             continue
         wrong = differing(case, name, left, right)
-        if wrong is not None and wrong.has_one_shape:
+        if wrong is None or not wrong.has_one_shape:
+            continue
+        right_batch = [(name, result.index_copy(0, entries, right))]
+        if not is_unsteady(again, [(name, result)], right_batch, name):
             return _Broken(group, alone.count, special, place, of_itself, wrong)
     return None
 

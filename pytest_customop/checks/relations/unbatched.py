@@ -18,7 +18,7 @@ from ..values.memory.calls import (
 )
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, shapes
-from .entries.alone import AloneEntries, first_dims
+from .entries.alone import independent_entries
 from .entries.groups import DimGroup
 from .scripts import call_lines, compare_lines
 
@@ -52,20 +52,17 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether the op takes an entry without its batch dim, and the first one that differs."""
     calls = Caller(case)
     is_taken = False
-    for group in first_dims(case):
-        alone = AloneEntries(case, group)
-        if not alone.each_is_taken or alone.wrong(range(alone.count)) is not None:
-            continue
+    for alone in independent_entries(case):
         for entry, expected in enumerate(alone.alone):
             batched = [(name, expected[name]) for name in alone.along]
-            actual = copied_results(calls(_without_dim(case.inputs(), group, entry)))
+            actual = copied_results(calls(_without_dim(case.inputs(), alone.group, entry)))
             squeezed = [(name, value[0]) for name, value in batched if value.shape[:1] == (1,)]
             if actual is None or shapes(actual) != shapes(squeezed):
                 continue
             is_taken = True
             wrong = disagreement(case, actual, squeezed)
             if wrong is not None:
-                return True, _Broken(group, entry, wrong)
+                return True, _Broken(alone.group, entry, wrong)
     return is_taken, None
 
 

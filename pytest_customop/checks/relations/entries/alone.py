@@ -89,6 +89,14 @@ class AloneEntries:
         return {name: value for name, value in results.items() if name in names}
 
 
+def independent_entries(case: Case) -> Iterator[AloneEntries]:
+    """The groups of first dims whose entries give the same alone as together, in their order."""
+    for group in first_dims(case):
+        alone = AloneEntries(case, group)
+        if alone.each_is_taken and alone.wrong(range(alone.count)) is None:
+            yield alone
+
+
 def _is_part(alone: Any, whole: torch.Tensor) -> bool:
     """Whether a result for one entry has the shape of an entry of that for all: no table of pairs."""
     return isinstance(alone, torch.Tensor) and alone.shape == (1, *whole.shape[1:])
