@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -17,6 +17,9 @@ from ..compat.registry import has_native_kernel, registered_namespaces
 from ..core.functions import code_of, known_names
 from ..core.namespaces import OF_TORCH
 from ..declare.ops import Op
+
+if TYPE_CHECKING:
+    from .case import Case
 
 # A Python kernel that uses one of these passes addresses to code that may not check them.
 _FOREIGN = frozenset({"ctypes", "cffi", "numba", "cupy", "triton", "pybind11", "cython"})
@@ -50,6 +53,11 @@ def crash_risk(op: Op, device: str) -> str | None:
     if kernel_function(op.overload, kind) is None and has_native_kernel(namespace):
         return f"ops of {namespace} are compiled code, which could read out of bounds"
     return None
+
+
+def may_crash(case: Case) -> bool:
+    """Whether `crash_risk` names a reason for the op of a case, on its device."""
+    return crash_risk(case.op, case.placement.device) is not None
 
 
 def _called_namespace(function: Any) -> str | None:

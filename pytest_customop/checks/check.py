@@ -63,6 +63,8 @@ class Check:
         cheap: whether it is cheap enough to run on variants although the session does not request all.
         cheap_variants: for a check that is not cheap: the kinds on which it runs anyway, because there
             are few such variants.
+        in_copies: whether the check makes all its calls on a case in copies of this process, decided by
+            case; None: it never does. The variants of an item then share one copy where they pass.
         prepare: called before the items run, with the cases on which the check is going to run in this
             process: one sequence for each mark, for marks of one file that use the same fixtures. The
             prepared work must not decide a failure.
@@ -95,6 +97,7 @@ class Check:
     variants_with_gradients: bool = False
     cheap: bool = False
     cheap_variants: Collection[str] = ()
+    in_copies: Callable[[Case], bool] | None = None
     prepare: Callable[[Sequence[Sequence[Case]]], None] | None = None
     repro: str = ""
     findings: Mapping[str, Explanation] = field(default_factory=dict)

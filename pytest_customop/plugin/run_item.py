@@ -51,14 +51,17 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
 
 def _run_cases(item: pytest.Item, planned: PlannedItem, check: Check, session: Session) -> None:
     """Run a check on the cases of an item; the caller restores the random streams."""
+    from ..run.shared_copy import results_in_copy
+
     records = item.stash[RECORDS] = [*item.stash.get(FINISHED, [])]
-    done = {record.place.variant for record in records}
-    for case in planned.checked_cases:
-        if planned.variants and case.variant in done:
-            continue
+    done = {record.place.variant for record in records} if planned.variants else set()
+    cases = [case for case in planned.checked_cases if case.variant not in done]
+    in_copy = results_in_copy(check, cases) if planned.variants else {}
+    for case in cases:
         entry = not_run(planned.known, case.variant)
         if entry is None:
-            record = record_of(item, run_in_time(item, check, case, session))
+            result = in_copy.get(case) or run_in_time(item, check, case, session)
+            record = record_of(item, result)
         else:
             record = _not_run(item, planned, case, entry)
         records.append(record)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from ..cases.case import Case
-from ..cases.crash_risk import crash_risk
+from ..cases.crash_risk import may_crash
 from ..core.torch_threads import torch_threads
 
 
@@ -17,7 +17,7 @@ def one_thread_for_variant(case: Case) -> Iterator[None]:
     If other programs use the processor, torch's threads spend most of the time waiting for each other.
     A native kernel keeps all threads, because it may divide its work among them wrongly.
     """
-    if case.base_case is None or crash_risk(case.op, case.placement.device) is not None:
+    if case.base_case is None or may_crash(case):
         yield
         return
     with torch_threads(1):

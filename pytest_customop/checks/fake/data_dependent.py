@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import may_crash
 from ...cases.fake_run import FakeRun, fake_run, shapes_of, skip_if_unfakeable
 from ...cases.run import Run
 from ...cases.tensors import is_differentiable, is_plain
@@ -154,7 +154,7 @@ def _changed_runs(case: Case, fill_integers: bool) -> Iterator[_ChangedRun]:
                 yield from _changed_run(case, [name], change)
     floats = [name for name in names if is_differentiable(tensors[name].dtype)]
     # An index that native code computes from a NaN may be anywhere.
-    if floats and crash_risk(case.op, case.placement.device) is None:
+    if floats and not may_crash(case):
         yield from _changed_run(case, floats, _NAN)
 
 

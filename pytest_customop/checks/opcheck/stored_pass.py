@@ -24,7 +24,7 @@ import torch
 
 from ... import __version__
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import may_crash
 from ...cases.tensors import output_leaves
 from ...compat.ops import OpOverload, defining_files, kernel_in_python, registrations
 from ...compat.stored_functions import functions_are_stored, stored_folder, tracer_fingerprint
@@ -45,7 +45,7 @@ def key_of(case: Case) -> str | None:
     if not functions_are_stored() or not is_grouped(case):
         return None
     tensors = [tensor for _, tensor in case.inputs().tensors()]
-    if crash_risk(case.op, case.placement.device) is not None or not _are_cloned(tensors):
+    if may_crash(case) or not _are_cloned(tensors):
         return None  # native code may have changed unnoticed
     trace = symbolic_trace(case)
     if trace is None:

@@ -11,7 +11,7 @@ import torch
 from ...cases.argument_names import names_dims
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import may_crash
 from ...cases.run import Run
 from ...cases.tensors import is_differentiable
 from ...declare.ops import Op
@@ -111,7 +111,7 @@ def _counted_otherwise(case: Case, value: Any) -> list[Any]:
     dims = list(value) if listed else [value]
     if not dims or any(type(dim) is not int for dim in dims):
         return []
-    if any(dim >= 0 for dim in dims) and crash_risk(case.op, case.placement.device):
+    if any(dim >= 0 for dim in dims) and may_crash(case):
         return []  # compiled code may read out of bounds for a negative dim
     tensors = [*case.inputs().tensors(), *case.eager.outputs]
     counts = sorted({tensor.dim() for _, tensor in tensors} - {0})

@@ -10,7 +10,7 @@ import torch
 from ...cases.argument_names import names_large_numbers, names_positions, names_table_size
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import may_crash
 from ...cases.tensors import base_name, is_plain
 from ...declare.inputs import TensorSpec
 from ...findings import Explanation, doc_links, fail, skip
@@ -95,7 +95,7 @@ def _tables(case: Case) -> list[_Table]:
 
 def _limits(case: Case) -> dict[str, int]:
     """The int64 arguments that stand for numbers of any size, each with the largest that it may hold."""
-    is_native = crash_risk(case.op, case.placement.device) is not None
+    is_native = may_crash(case)
     specs = dict(case.sample_tensors())
     limits = {}
     for name, tensor in case.inputs().tensors():

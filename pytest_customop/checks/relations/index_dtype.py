@@ -10,7 +10,7 @@ import torch
 from ...cases.argument_names import names_dims, names_positions, names_seed
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import crash_risk, may_crash
 from ...cases.documented_dtypes import dtypes_of
 from ...cases.tensors import base_name, is_plain
 from ...core.forked import Send
@@ -102,7 +102,7 @@ def _failure(
 
 def _is_documented_dtype(case: Case, positions: list[str]) -> bool:
     """Whether docstrings name only the dtype that the positions have, and no memory is read as another."""
-    if crash_risk(case.op, case.placement.device) is not None:
+    if may_crash(case):
         return False
     dtypes = {path: tensor.dtype for path, tensor in case.inputs().tensors()}
     return all(dtypes_of(case.op, base_name(path)) == [dtypes[path]] for path in positions)
@@ -335,6 +335,7 @@ CHECK = Check(
     needs=_takes_positions,
     variants=("arguments",),
     cheap_variants=("arguments",),
+    in_copies=may_crash,
     findings=FINDINGS,
     catches=(
         "Other values or gradients for positions (indices, offsets, lengths, labels) as int32 than as "

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
+from ...cases.crash_risk import may_crash
 from ...findings import Explanation, doc_links
 from ..check import Check
 from ..values.memory.calls import GRADIENT
@@ -248,6 +249,7 @@ CHECK = Check(
     variants=("shape", "large", "long"),
     variants_with_gradients=True,
     cheap=True,
+    in_copies=may_crash,
     findings=FINDINGS,
     catches=(
         "A kernel or a backward that treats entries by where they stand: the rest after the last full "

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...cases.case import Case
+from ...cases.crash_risk import may_crash
 from ...cases.tensors import is_differentiable
 from ...findings import Explanation, doc_links
 from ..check import Check
@@ -317,6 +318,7 @@ CHECK = Check(
     variants=("shape", "large", "long"),
     variants_with_gradients=True,
     cheap=True,
+    in_copies=may_crash,
     findings=FINDINGS,
     catches=(
         "A kernel or a backward that treats many entries differently from few: it leaves out the rest "

@@ -11,7 +11,7 @@ import torch
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.code_names import names_in_code
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import crash_risk, may_crash
 from ...core.torch_threads import torch_threads
 from ...core.tracebacks import error_line
 from ...declare.ops import Op
@@ -45,7 +45,7 @@ def check_thread_count(case: Case) -> None:
     """
     skip_if_no_results(case)
     skip_if_random(case)
-    is_safe = case.variant is not None or crash_risk(case.op, case.placement.device) is None
+    is_safe = case.variant is not None or not may_crash(case)
     several = _SEVERAL if is_safe else torch.get_num_threads()
     if several == 1:
         raise skip("nothing-to-check", "torch has one thread here", unjudged=False)

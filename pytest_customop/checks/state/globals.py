@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import may_crash
 from ...compat.ops import kernel_in_python
 from ...core.forked import AVAILABLE, Send
 from ...core.process_memory import limit_growth
@@ -99,7 +99,7 @@ def _is_rejection(case: Case, error: BaseException) -> bool:
 
 
 def _is_native(case: Case) -> bool:
-    return crash_risk(case.op, case.placement.device) is not None
+    return may_crash(case)
 
 
 def _threads_to_restore(case: Case) -> AbstractContextManager[None]:
@@ -116,7 +116,7 @@ def _check_settings(case: Case, part: Part, perturbed: bool) -> None:
         if call is None:
             return
         if perturbed:
-            perturb(threads=crash_risk(case.op, case.placement.device) is None)
+            perturb(threads=not may_crash(case))
         before = [setting.read() for setting in SETTINGS]
         error = error_of(call)
         if (error is not None) is not part.raises:

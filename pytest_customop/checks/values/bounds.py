@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import may_crash
 from ...cases.tensors import is_differentiable
 from ...core.forked import Send
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
@@ -42,7 +42,7 @@ def check_bounds(case: Case) -> None:
     if device != "cpu" or not AVAILABLE:
         reason = "memory of this device, or of this system, cannot be fenced"
         raise skip("nothing-to-check", reason, unjudged=False)
-    if crash_risk(case.op, case.placement.device) is None:
+    if not may_crash(case):
         reason = "a kernel in Python cannot leave the memory of its arguments"
         raise skip("nothing-to-check", reason, unjudged=False)
     Caller(case)  # skips where tensors have no values
@@ -250,6 +250,7 @@ CHECK = Check(
     run=check_bounds,
     variants=("shape", "values", "magnitudes", "positions"),  # integers may be positions in a table
     cheap=True,
+    in_copies=may_crash,
     findings=FINDINGS,
     catches=(
         "A native kernel (C++, C, numba, cffi) that reads or writes behind the last element of an argument "

@@ -9,7 +9,7 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.crash_risk import crash_risk
+from ...cases.crash_risk import may_crash
 from ...cases.run import Run
 from ...core.tracebacks import error_line
 from ...core.watchdog import LimitExceeded, is_possible, within_limits
@@ -53,7 +53,7 @@ def check_repeat(case: Case) -> None:
     if change is not None:
         _fail_if_stale(calls, change, allowed)
         _fail_if_overwritten(case, first_difference(results(first), kept), change)
-    if is_possible() and crash_risk(case.op, case.placement.device) is None:
+    if is_possible() and not may_crash(case):
         # Equal numbers may form a cycle that an op follows forever.
         with contextlib.suppress(LimitExceeded), within_limits(_SECONDS):
             change = _change(calls, [ONE_NUMBER])

@@ -37,10 +37,10 @@ def needs_child(planned: PlannedItem, settings: Settings) -> bool:
     """
     if planned.needs_child or not settings.scan or settings.without_child is not None:
         return planned.needs_child
-    from ...cases.crash_risk import crash_risk
+    from ...cases.crash_risk import may_crash
 
     case = planned.case
-    return case is not None and crash_risk(case.op, case.placement.device) is not None
+    return case is not None and may_crash(case)
 
 
 def is_on_cpu(item: pytest.Item) -> bool:

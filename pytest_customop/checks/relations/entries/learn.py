@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ....cases.case import Case
-from ....cases.crash_risk import crash_risk
+from ....cases.crash_risk import may_crash
 from ....core.forked import Send
 from ....findings import CheckFailed, CheckSkipped, fail, skip
 from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
@@ -85,9 +85,7 @@ def look_at_groups(case: Case, look: Look) -> Broken | None:
                 return outcome
         return Learned(learned)
 
-    verdict = (
-        _in_copy(case, look_at_all) if crash_risk(case.op, case.placement.device) else look_at_all()
-    )
+    verdict = _in_copy(case, look_at_all) if may_crash(case) else look_at_all()
     if not verdict.learned:
         raise _nothing_learned()
     return verdict.broken

@@ -14,7 +14,7 @@ from ....cases.argument_names import names_bits, names_dims
 from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.code_names import whole_numbers_in_code
-from ....cases.crash_risk import crash_risk
+from ....cases.crash_risk import may_crash
 from ....cases.deliberate import names_limit
 from ....cases.dtype_code import dtype_code
 from ....cases.tensors import comparable, is_differentiable
@@ -142,7 +142,7 @@ def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
     ]
     if not limits:
         return False
-    if crash_risk(case.op, case.placement.device):
+    if may_crash(case):
         return True
 
     def raised() -> Arguments:

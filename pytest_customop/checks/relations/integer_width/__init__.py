@@ -171,6 +171,7 @@ CHECK = Check(
     integer_tensors=True,
     variants=("arguments", "dtype"),
     cheap_variants=("arguments",),
+    in_copies=lambda case: bool(narrow_arguments(case)),
     findings=FINDINGS,
     catches=(
         "Arithmetic that wraps in uint8, int8, int16 or int32 before the result is narrowed or widened: "

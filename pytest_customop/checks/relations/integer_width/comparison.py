@@ -10,7 +10,7 @@ import torch
 from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.code_names import names_in_code, numbers_in_code
-from ....cases.crash_risk import crash_risk
+from ....cases.crash_risk import may_crash
 from ....cases.documented_dtypes import whole_numbers_count_as_floats
 from ....cases.dtype_code import DtypeCode
 from ....core.wording import dtype_name
@@ -66,7 +66,7 @@ class Comparison:
         )
         self._has_32_bits = any(argument.dtype.itemsize == 4 for argument in arguments)
         self._rounds = any(name in ("numpy", "np") for name in names_in_code(case.op))
-        self._is_native = crash_risk(case.op, case.placement.device) is not None
+        self._is_native = may_crash(case)
 
     def verdict(self) -> Verdict:
         """The first fill for which the two disagree, if they agree for another one."""

@@ -13,7 +13,7 @@ import torch
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
-from ....cases.crash_risk import crash_risk
+from ....cases.crash_risk import may_crash
 from ....cases.tensors import is_differentiable
 from ...values.memory.calls import Caller, comparable, copied, results
 from .arguments import Argument
@@ -76,7 +76,7 @@ class _Growth:
         self._case = case
         self._arguments = arguments
         self._calls = Caller(case)
-        self._is_native = crash_risk(case.op, case.placement.device) is not None
+        self._is_native = may_crash(case)
 
     def wrapped(self) -> Wrapped | None:
         for step in _STEPS:

@@ -9,7 +9,7 @@ import torch
 
 from ....cases.argument_names import names_large_numbers, names_positions, names_seed
 from ....cases.case import Case
-from ....cases.crash_risk import crash_risk
+from ....cases.crash_risk import may_crash
 from ....cases.dtype_code import dtype_code
 from ....cases.tensors import base_name, is_plain
 from ....core.wording import listed_briefly
@@ -67,7 +67,7 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
 
     Ids may be positions too. A kernel in Python then raises, or its results change with each id.
     """
-    is_native = crash_risk(case.op, case.placement.device) is not None
+    is_native = may_crash(case)
     specs = dict(case.sample_tensors())
     arguments: dict[str, TensorSpec | torch.Tensor] = {}
     for name, tensor in case.inputs().tensors():
@@ -170,6 +170,7 @@ CHECK = Check(
     integer_tensors=True,
     variants=("arguments",),
     cheap_variants=("arguments",),
+    in_copies=lambda case: bool(_arguments(case)),
     findings=FINDINGS,
     catches=(
         "Numbers of int64 that pass through float32, float64 or int32: ranks, orders, differences, and "

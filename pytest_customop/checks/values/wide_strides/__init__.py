@@ -20,7 +20,7 @@ from dataclasses import replace
 import torch
 
 from ....cases.case import Case
-from ....cases.crash_risk import crash_risk
+from ....cases.crash_risk import may_crash
 from ....findings import TORCH_LIMIT, CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
 from ..memory.calls import Caller, skip_if_no_results, skip_if_random
@@ -48,7 +48,7 @@ def check_wide_strides(case: Case) -> None:
     if torch.device(case.placement.device).type != "cpu" or not AVAILABLE:
         reason = "rows are laid out far apart only on the CPU, on Linux"
         raise skip("nothing-to-check", reason, unjudged=False)
-    if crash_risk(case.op, case.placement.device) is None:
+    if not may_crash(case):
         reason = "a kernel in Python computes no offsets"
         raise skip("nothing-to-check", reason, unjudged=False)
     Caller(case)  # skips where tensors have no values
@@ -182,6 +182,7 @@ CHECK = Check(
     run=check_wide_strides,
     variants=("shape",),
     cheap=True,
+    in_copies=may_crash,
     findings=FINDINGS,
     catches=(
         "A native kernel (C++, C, ctypes, Triton's interpreter) that computes offsets of elements in 32 "
