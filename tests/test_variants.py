@@ -307,6 +307,36 @@ def test_sizes_that_listed_numbers_stand_for_stay() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("given", "sizes"),
+    [
+        ([0, 1, 4, 6], {(1,), (0, 8)}),  # offsets: the one before the first part stays
+        ([1, 3, 2], {(0,), (0, 8)}),  # lengths
+        ([5, 0, 0, 2, 1, 5], {(0,), (0, 8)}),  # a number for each row
+        ([5, 0, 7, 2], {(0,), (6, 8)}),  # positions
+    ],
+)
+def test_nothing_is_listed_for_no_entries(given: list[int], sizes: set[tuple[int, ...]]) -> None:
+    sample = Sample(([tensor(6, 8)], tensor(values=given)), id="a")
+    variants = near(PICK, sample, kinds=["shape"])
+    step = "index.none" if "index.none" in variants else "index.empty0"
+    assert {*shapes(PICK, variants[step])} == sizes
+
+
+def test_integers_that_stay_do_not_count_entries_that_are_left_out() -> None:
+    rows, columns = tensor(values=[0, 1, 1, 3]), tensor(values=[2, 5, 3])
+    variants = near(PAIR, Sample((tensor(5, 4), rows, columns), id="a"), kinds=["shape"])
+    assert "columns.none" not in variants
+    assert shapes(PAIR, variants["rows.none"]) == [(5, 4), (1,), (0,)]
+
+
+def test_no_edges_are_no_pairs() -> None:
+    edges = tensor(values=[[0, 3, 1, 1, 4], [2, 1, 0, 4, 1]])
+    sample = Sample((tensor(5, 4), edges, tensor(6)), id="a")
+    variants = near(PAIR, sample, kinds=["shape"])
+    assert shapes(PAIR, variants["rows.none"]) == [(0, 4), (2, 0), (6,)]
+
+
 def test_a_size_that_fixed_positions_have_stays() -> None:
     sample = Sample(([tensor(3, 4)], tensor(values=[0, 2, 1])), id="a")
     assert shapes(PICK, near(PICK, sample)["odd"]) == [(3, 5), (3,)]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
 from ..cases.case import Case
-from ..cases.crash_risk import crash_risk
+from ..cases.crash_risk import may_crash
 from ..cases.documented import allows_empty
 from ..cases.fake_run import fake_run, shapes_of
-from ..cases.tensors import base_name
+from ..cases.run import Run
+from ..cases.tensors import base_name, is_differentiable
 from ..compat.autograd import is_invalid_gradient
 from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceback_text
 from ..core.watchdog import COMPUTING, LimitExceeded, within_limits
@@ -158,30 +160,58 @@ def _classify_calls(case: Case) -> _Answer:
     finding = alias_rejection(case, error)
     if finding is not None:
         return _Failure.of(finding)
-    accepted_by_fake = _fake_accepts(case)
-    emptied = _documented_as_empty(case)
-    if emptied and accepted_by_fake and not _is_on_purpose(case, error):
-        takes = f"the docstring of {case.op.name} allows an empty {listed(emptied)}"
-        text = f"{takes}, but the op raises {error_line(error)}"
-        return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
-    return _Rejection(f"{case.op.name} raises {error_line(error)}", accepted_by_fake)
+    promised = _fake_result(case)
+    if promised is not None and not _is_on_purpose(case, error):
+        takes = _why_empty_is_valid(case, promised)
+        if takes:
+            text = f"{takes}, but the op raises {error_line(error)}"
+            return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
+    return _Rejection(f"{case.op.name} raises {error_line(error)}", promised is not None)
 
 
 def _is_on_purpose(case: Case, error: BaseException) -> bool:
     """Whether the op may raise on purpose. For compiled code this is always assumed."""
-    return raised_on_purpose(error) or crash_risk(case.op, case.placement.device) is not None
+    return raised_on_purpose(error) or may_crash(case)
 
 
-def _documented_as_empty(case: Case) -> list[str]:
-    """The tensors that a variant has made empty, if docstrings allow each of them to be empty."""
+def _why_empty_is_valid(case: Case, promised: Run) -> str | None:
+    """Why the op should accept the tensors that a variant has made empty; None if nothing says so.
+
+    Args:
+        promised: the result of the fake kernel.
+    """
     assert case.base_case is not None
-    before = {name: tensor.numel() for name, tensor in case.base_case.inputs().tensors()}
-    emptied = [
-        base_name(name)
+    before = dict(case.base_case.inputs().tensors())
+    fewer = [
+        (base_name(name), tensor)
         for name, tensor in case.inputs().tensors()
-        if not tensor.numel() and before.get(name)
+        if name in before and tensor.numel() < before[name].numel()
     ]
-    return emptied if all(allows_empty(case.op, name) for name in emptied) else []
+    emptied = [(name, tensor) for name, tensor in fewer if not tensor.numel()]
+    if not emptied:
+        return None
+    names = listed([name for name, _ in emptied])
+    if all(allows_empty(case.op, name) for name, _ in emptied):
+        return f"the docstring of {case.op.name} allows an empty {names}"
+    # Without positions, offsets or lengths there are no entries, and the other tensors' rows are none.
+    without_entries = any(not is_differentiable(tensor.dtype) for _, tensor in fewer)
+    if without_entries and all(_has_no_rows(tensor) for _, tensor in emptied):
+        sizes = [tuple(output.shape) for _, output in promised.outputs]
+        if sizes and all(_has_no_elements(size) for size in sizes):
+            given = listed([str(size) for size in sizes])
+            return f"with no elements in {names} the result has none: the fake kernel gives {given}"
+    return None
+
+
+def _has_no_rows(tensor: torch.Tensor) -> bool:
+    """Whether only the dim that counts rows is 0: the first, or the second of pairs of shape (2, E)."""
+    first, *others = tensor.shape
+    return 0 not in others or (first == 2 and len(others) == 1)
+
+
+def _has_no_elements(sizes: Sequence[object]) -> bool:
+    """Whether a size is 0; sizes of a fake result may be symbols, which may not."""
+    return any(type(size) is int and size == 0 for size in sizes)
 
 
 def _skip_if_call_is_slow(case: Case, seconds: float) -> None:
@@ -287,8 +317,10 @@ torch.autograd.grad(outputs, given, grads, allow_unused=True)
 """
 
 
-def _fake_accepts(case: Case) -> bool:
+def _fake_result(case: Case) -> Run | None:
+    """What the fake kernel returns; None if it raises."""
     try:
-        return fake_run(shapes_of(case)).error is None
+        fake = fake_run(shapes_of(case))
     except CheckSkipped:  # torch has no fake tensors of this kind
-        return False
+        return None
+    return fake.run if fake.error is None else None

@@ -58,6 +58,44 @@ def answers_without_a_center():
     )
 
 
+def _shares(name, highest):
+    """The share that each edge has in the edges of its node; `highest(index)` is the highest node."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def shares(weight: Tensor, index: Tensor) -> Tensor:
+        if weight.dim() != 1 or index.shape != weight.shape:
+            raise ValueError("a weight and a node for each edge, please")
+        totals = weight.new_zeros(highest(index) + 1).index_add(0, index, weight)
+        return weight / totals[index]
+
+    def fake(weight: Tensor, index: Tensor) -> Tensor:
+        if weight.dim() != 1 or index.shape != weight.shape:
+            raise ValueError("a weight and a node for each edge, please")
+        return torch.empty_like(weight)
+
+    shares.register_fake(fake)
+    return shares
+
+
+EDGES = (tensor(5, low=0.5, high=1), tensor(values=[0, 4, 2, 1, 0]))
+
+
+@specimen(
+    EDGES,
+    variant_findings=dict.fromkeys(ON_SHAPES, "eager-raises"),
+    shown_by="index.none",
+)
+def raises_without_an_edge():
+    """Takes the maximum of no nodes."""
+    return _shares("raises_without_an_edge", lambda index: int(index.max()))
+
+
+@specimen(EDGES, twin_of="raises_without_an_edge")
+def returns_without_an_edge():
+    """Returns an empty result."""
+    return _shares("returns_without_an_edge", lambda index: int(index.max()) if len(index) else 0)
+
+
 def _total(name, dtype_of):
     """A weighted sum of rows; `dtype_of(x, weight)` is the dtype that the fake kernel gives."""
 
