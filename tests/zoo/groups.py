@@ -31,16 +31,16 @@ def _selection(name, kernel):
     """The spans that no better span of their class overlaps."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
-    def selection(spans: Tensor, scores: Tensor, labels: Tensor) -> Tensor:
+    def selection(spans: Tensor, scores: Tensor, labels: Tensor, at_most: int = 100) -> Tensor:
         """The spans that no better one overlaps, independently for each class; indices by score."""
         if spans.dim() != 2 or spans.shape[1] != 2 or spans.shape[0] != scores.shape[0]:
             raise ValueError("spans (N, 2) and N scores, please")
         if scores.shape != labels.shape or scores.dim() != 1:
             raise ValueError("N scores and labels, please")
-        return kernel(spans, scores, labels)
+        return kernel(spans, scores, labels)[:at_most]
 
     @selection.register_fake
-    def _(spans, scores, labels):
+    def _(spans, scores, labels, at_most=100):
         return spans.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64)
 
     return selection
@@ -80,6 +80,17 @@ def compares_classes():
     """Spans of other classes are left out."""
     return _selection(
         "compares_classes",
+        lambda spans, scores, labels: _kept(
+            spans, scores, lambda one, other: labels[one] == labels[other]
+        ),
+    )
+
+
+@aot((SPANS, SCORES, LABELS, 2), twin_of="moves_classes_by_the_largest_coordinate")
+def keeps_at_most_two():
+    """Spans of other classes are left out, and so are those after the first two of all classes."""
+    return _selection(
+        "keeps_at_most_two",
         lambda spans, scores, labels: _kept(
             spans, scores, lambda one, other: labels[one] == labels[other]
         ),
