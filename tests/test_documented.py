@@ -334,6 +334,21 @@ def test_numbers_that_may_repeat(text: str, said: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("A matrix; values at the same place are added.", True),
+        ("Coalesces a matrix in COO format.", True),
+        ("Adds rows. Duplicate indices accumulate.", True),
+        ("Adds rows. Without duplicate indices.", False),
+        ("A matrix of unique entries: none are at the same place.", False),
+        ("A matrix of the same size.", False),
+    ],
+)
+def test_entries_at_one_place(text: str, said: bool) -> None:
+    assert documented.adds_up_repeated(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("scores: uint8 images give the same costs as the same grey levels in float32", True),
         (
             "An int16 recording gives the same numbers as the same recording converted to float.",

@@ -13,6 +13,7 @@ from pytest_customop.declare.ops import Op, resolve
 from pytest_customop.declare.variant import KINDS
 from pytest_customop.findings import WITHIN_ROUNDING
 from pytest_customop.plan.variants.ranking import ranked_variants
+from pytest_customop.plan.variants.shown_sizes import SEVERAL
 from pytest_customop.settings import Variants
 from pytest_customop.settings.values import read_variants
 
@@ -27,7 +28,18 @@ def three(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
 
-MIX, THREE = resolve(mix), resolve(three)
+@torch.library.custom_op("t_judgement::edges", mutates_args=())
+def edges(x: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
+    return x[dst] - x[src]
+
+
+@torch.library.custom_op("t_judgement::summed", mutates_args=())
+def summed(value: torch.Tensor, row: torch.Tensor, col: torch.Tensor) -> torch.Tensor:
+    """A matrix of the values; those at the same place are added."""
+    return value.clone()
+
+
+MIX, THREE, EDGES, SUMMED = (resolve(op) for op in (mix, three, edges, summed))
 
 
 def beyond(op: Op, *args: Any, **kwargs: Any) -> dict[str, Optional[str]]:
@@ -137,6 +149,20 @@ def test_one_index_may_repeat_and_several_may_not() -> None:
     assert pairs["j.is.i"] == "integers of two tensors made equal"
     offsets = beyond(MIX, tensor(9), tensor(values=[0, 2, 2, 3]))
     assert offsets["y.lowest"] == "integers that are sorted in the sample"
+
+
+def test_the_ends_of_edges_may_repeat() -> None:
+    ends = (tensor(values=[0, 1, 2]), tensor(values=[1, 2, 3]))
+    reasons = beyond(EDGES, tensor(4), *ends)
+    assert reasons["src.repeated"] is reasons["dst.repeated"] is None
+    assert reasons["src.repeated_in_all"] == SEVERAL
+    assert not {"i.repeated", "j.repeated"} & beyond(THREE, tensor(4), *ends).keys()
+
+
+def test_entries_at_one_place_may_come_if_a_docstring_says_what_becomes_of_them() -> None:
+    rows, columns = tensor(values=[0, 3, 1]), tensor(values=[2, 0, 0])
+    assert beyond(SUMMED, tensor(3), rows, columns)["row.repeated_in_all"] is None
+    assert beyond(THREE, tensor(3), rows, columns)["i.repeated_in_all"] == SEVERAL
 
 
 def test_two_ranges_of_values_are_not_one_tensor() -> None:

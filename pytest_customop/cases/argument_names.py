@@ -24,6 +24,10 @@ _BUFFER = re.compile(
     r"(^|_)(states?|caches?|bufs?|buffers?|exp_avgs?|moments?|momentum|momentums|running|history|hist"
     r"|acc|accum|accumulators?|work|workspace|scratch|counts?|counters?|ema|shadows?|outs?|outputs?)\d*($|_)"
 )
+# The nodes that edges begin or end at.
+_EDGE_ENDS = re.compile(
+    r"(^|_)(src|dst|sources?|senders?|receivers?)(_(idx|index|indices|nodes?|ids?))?$"
+)
 # Numbers that say yes or no, or count something, in floating point too.
 _EXACT = re.compile(
     r"(^|_)(\w*masks?|valid|keep|kept|active|alive|done|dones|is|has|flags?|one_?hot|indicators?|visible"
@@ -50,6 +54,11 @@ def names_dims(name: str) -> bool:
 def names_positions(name: str) -> bool:
     """Whether an argument of this name holds positions, or numbers of elements."""
     return bool(_POSITIONS.search(name))
+
+
+def names_edge_ends(name: str) -> bool:
+    """Whether an argument of this name holds the nodes that edges begin or end at."""
+    return bool(_EDGE_ENDS.search(name))
 
 
 def names_large_numbers(name: str) -> bool:

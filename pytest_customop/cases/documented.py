@@ -143,6 +143,13 @@ _REPEATED = re.compile(
     r"|any number of (times|bags|rows|groups|segments))\b",
     re.I,
 )
+_SAME_PLACE = re.compile(
+    r"\bsame (place|position|cell|coordinates?|row and column|pair|voxel|pixel|bin)\b|\bcoalesc"
+    r"|(?<!no )(?<!not )(?<!without )\b(duplicat(es?|ed)|repeated)"
+    r"( (entries|edges|pairs|indices|positions|coordinates|elements))?"
+    r" (are|get|have|may|will|add|sum|accumulate|count|merge|contribute)",
+    re.I,
+)
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
 )
@@ -152,6 +159,12 @@ def may_repeat(op: Op, argument: str) -> bool:
     """Whether the text about an argument says that a number may occur in it more than once."""
     about = lines_about(op, argument)
     return _REPEATED.search(about) is not None and not _DISTINCT.search(about)
+
+
+def adds_up_repeated(op: Op) -> bool:
+    """Whether a sentence says what becomes of entries at the same place, so that there may be some."""
+    texts = [*sentences(op)]
+    return any(map(_SAME_PLACE.search, texts)) and not any(map(_DISTINCT.search, texts))
 
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:

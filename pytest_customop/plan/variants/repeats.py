@@ -11,19 +11,25 @@ from dataclasses import replace
 
 import torch
 
-from ...cases.argument_names import names_offsets
-from ...cases.documented import may_repeat
+from ...cases.argument_names import names_edge_ends, names_offsets
+from ...cases.documented import adds_up_repeated, may_repeat
+from ...core.wording import listed_briefly
 from ...declare.variant import Step
 from .sample_view import MOST_LISTED, SampleView, TensorArgument
+from .shown_sizes import SEVERAL
 from .values import counts_sizes, range_of, why_beyond
 
 _RANK = 5
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """One integer tensor with an entry that occurs twice; not a permutation, and not offsets."""
+    """One integer tensor with an entry that occurs twice; not a permutation, and not offsets.
+
+    Also several of the same size, for example of rows and columns, with an entry that occurs twice in all.
+    """
+    yield from _repeated_in_all(view)
     for tensor in view.tensors:
-        if not _may_repeat(tensor):
+        if not _may_repeat(view, tensor):
             continue
         beyond = None if may_repeat(view.op, tensor.path) else _why_beyond(view, tensor)
         for name, dims in _entries(tensor.shape):
@@ -37,12 +43,40 @@ def steps(view: SampleView) -> Iterator[Step]:
                 yield Step(step, what, {tensor.path: spec}, _RANK, beyond=beyond)
 
 
+def _repeated_in_all(view: SampleView) -> Iterator[Step]:
+    listing = [tensor for tensor in view.tensors if _lists_positions(tensor)]
+    for size in dict.fromkeys(tensor.shape[0] for tensor in listing):
+        group = [tensor for tensor in listing if tensor.shape[0] == size]
+        changes = {}
+        for tensor in group:
+            values = tensor.listed.clone()
+            values[1] = values[0]
+            changes[tensor.path] = replace(tensor.spec, values=values)
+        if len(group) > 1:
+            names = listed_briefly([tensor.path for tensor in group])
+            beyond = None if adds_up_repeated(view.op) else SEVERAL
+            what = f"one entry of {names} twice"
+            yield Step(f"{group[0].path}.repeated_in_all", what, changes, _RANK, beyond=beyond)
+
+
+def _lists_positions(tensor: TensorArgument) -> bool:
+    return (
+        tensor.holds_positions
+        and tensor.listed_whole
+        and not tensor.mutated
+        and len(tensor.shape) == 1
+        and tensor.shape[0] > 1
+    )
+
+
 def _why_beyond(view: SampleView, tensor: TensorArgument) -> str | None:
     """Why an entry that occurs twice leaves what the sample shows; None if it does not.
 
     The numbers of a sorted list, or of sorted parts, may have to differ. Rows and columns need only differ
     as a whole.
     """
+    if _ends_edges(view, tensor):
+        return None  # a node has any number of edges
     others = [other for other in view.tensors if other is not tensor and other.holds_positions]
     several = not all(_begins_unordered_parts(other, tensor) for other in others)
     return why_beyond(tensor, several) if several or len(tensor.shape) == 1 else None
@@ -60,13 +94,22 @@ def _begins_unordered_parts(offsets: TensorArgument, tensor: TensorArgument) -> 
     return not {*descents.tolist()} <= {*ends}
 
 
-def _may_repeat(tensor: TensorArgument) -> bool:
+def _ends_edges(view: SampleView, tensor: TensorArgument) -> bool:
+    """Whether a tensor has one end of each edge, and another one its other end."""
+    ends = [
+        other
+        for other in view.tensors
+        if other.holds_positions and names_edge_ends(other.path) and other.shape == tensor.shape
+    ]
+    return len(tensor.shape) == 1 and len(ends) == 2 and tensor in ends
+
+
+def _may_repeat(view: SampleView, tensor: TensorArgument) -> bool:
     return (
         tensor.holds_positions
         and not tensor.mutated
         and 0 < math.prod(tensor.shape) <= MOST_LISTED
-        and not tensor.is_permutation
-        and not counts_sizes(tensor)
+        and (_ends_edges(view, tensor) or not (tensor.is_permutation or counts_sizes(tensor)))
     )
 
 

@@ -19,6 +19,8 @@ from .sample_view import SampleView, TensorArgument
 # (argument path, dim) -> the new size
 Sizes = Mapping[tuple[str, int], int]
 
+# Why repeated positions leave what the sample shows.
+SEVERAL = "repeated positions where there are several integer tensors"
 # How many numbers may be packed into one element: numbers of 8, 4, 2 or 1 bits in a byte.
 _PACKED = (1, 2, 4, 8)
 
@@ -77,7 +79,7 @@ def beyond_sample(
     if _leaves_positions_outside(view, changes):
         return "a size smaller than integers of the sample, which may be positions in it"
     if _repeats_positions(view, new):
-        return "repeated positions where there are several integer tensors"
+        return SEVERAL
     emptied = [tensor for tensor in view.tensors if 0 in new[tensor.path] and 0 not in tensor.shape]
     if any(tensor.holds_positions for tensor in emptied):
         return None  # no boxes, no edges, no tokens
