@@ -93,6 +93,11 @@ _NOT_ASKED = {
 }
 
 
+_OF_TORCH = {
+    "compile-error": "the code that Inductor generated names a size that it does not define"
+}
+
+
 def note_for(case: Case, finding: Finding) -> Note | None:
     """Why a finding on a case is a note; None for a failure. On a strict case every finding is a failure.
 
@@ -106,7 +111,9 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.note == NOT_ASKED:
         return Note(NOT_ASKED, _NOT_ASKED.get(finding.code, _NO_RULE))
     if finding.note == TORCH_LIMIT:
-        return Note(TORCH_LIMIT, "torch does the same with its own ops")
+        return Note(
+            TORCH_LIMIT, _OF_TORCH.get(finding.code, "torch does the same with its own ops")
+        )
     if _is_guessed_gradient(case, finding):
         return Note(NOT_ASKED, "no tensor of the sample has requires_grad=True")
     if finding.code == "gradient-missing" and gets_no_gradient(case.op, _without_gradient(finding)):

@@ -367,15 +367,6 @@ _FBGEMM = tuple(
             {"relations.grad_modes": "grad-mode-raises"},
             "the kernel is at the autograd key, which inference mode leaves out",
         ),
-        *(
-            (
-                test,
-                "*-withgrad-*",
-                {"compile.dynamic": "compile-error"},
-                "generated code of the backward at a dynamic size lacks that size",
-            )
-            for test in ("test_batch_index_select_dim0", "test_permute_2d_sparse_data")
-        ),
     )
 )
 

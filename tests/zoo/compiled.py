@@ -1,7 +1,7 @@
 """Ops that are right in eager mode and wrong when they are compiled."""
 
 import math
-from typing import Optional
+from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -391,3 +391,41 @@ def leaves_out_what_it_writes_to():
 
     doubled.register_fake(lambda x, count=None: torch.empty_like(x))
     return doubled
+
+
+@specimen(
+    (tensor(6, 3), tensor(values=[0, 2, 2, 0, 4, 4])),
+    notes={"compile.dynamic": since("2.13", "compile-error")},
+    requires_grad=[True],
+    backend="inductor",
+)
+def last_of_groups():
+    """The last row of each group; its backward uses the number of rows, which Inductor leaves out."""
+
+    @torch.library.custom_op("zoo::last_of_groups", mutates_args=())
+    def last_of_groups(x: Tensor, group: Tensor) -> Tuple[Tensor, Tensor]:
+        count = int(group.max()) + 1 if len(group) else 0
+        rows, columns = x.shape
+        places = torch.arange(rows, device=x.device)[:, None].expand(rows, columns)
+        into = group[:, None].expand(rows, columns)
+        last = group.new_full((count, columns), -1).scatter_reduce(0, into, places, "amax")
+        return torch.where(last < 0, 0, x.gather(0, last.clamp(min=0))), last
+
+    @last_of_groups.register_fake
+    def _(x, group):
+        if group.shape[0] != x.shape[0]:
+            raise ValueError("a group for each row, please")
+        count = torch.library.get_ctx().new_dynamic_size()
+        return x.new_empty(count, x.shape[1]), group.new_empty(count, x.shape[1])
+
+    def setup(ctx, inputs, output):
+        ctx.rows = inputs[0].shape[0]
+        ctx.save_for_backward(output[1])
+
+    def backward(ctx, grad, _):
+        (last,) = ctx.saved_tensors
+        spare = grad.new_zeros(ctx.rows + 1, grad.shape[1])  # its last row takes the empty groups
+        return spare.scatter_add(0, torch.where(last < 0, ctx.rows, last), grad)[:-1], None
+
+    last_of_groups.register_autograd(backward, setup_context=setup)
+    return last_of_groups

@@ -25,8 +25,9 @@ from ...core.tracebacks import (
     root_cause,
     traceback_text,
 )
-from ...findings import CheckFailed, CheckSkipped, fail
+from ...findings import TORCH_LIMIT, CheckFailed, CheckSkipped, fail
 from ...global_state import torch_logging
+from .scripts import BACKWARD
 from .unsupported import kinds_of, unsupported_call
 
 _ASSERT = re.compile(r"expected size \d+==\d+, stride -?\d+==-?\d+ at dim=\d+")
@@ -34,6 +35,7 @@ _SIZES = re.compile(r"expected size (\d+)==(\d+)")
 _DIMENSIONS = re.compile(r"wrong number of dimensions\d*")
 _DTYPE = re.compile(r"expected dtype \S+ but got \S+")
 _OP = re.compile(r"(?:Error in op:|for op:) torch\.ops\.([\w.]+)")
+_SYMBOL = re.compile(r"[su]\d+")  # of a size in generated code
 Tensors = Sequence[tuple[str, torch.Tensor]]
 # `tensors[0]` is how guards name an argument of the function around the op; 2.4: `L['tensors'][0]`.
 _TENSOR = r"tensors(?:'\])?\[(\d+)\]"
@@ -246,13 +248,20 @@ def _other_error(error: Exception, op: str, texts: str, where: str) -> CheckFail
     fix = None
     if "alias annotations" in texts:
         fix = "torch.compile supports no op that returns a view of its argument: return a copy."
+    of_torch = _names_no_size(root)
     return fail(
         "compile-error",
         f"{where}compiled, {op} raises {kind}: {first}",
         _evidence(error),
         fix,
-        note=note_if_deliberate(op, error),
+        note=TORCH_LIMIT if of_torch else note_if_deliberate(op, error),
+        repro=BACKWARD if of_torch else None,
     )
+
+
+def _names_no_size(root: BaseException) -> bool:
+    """Whether generated code uses the symbol of a size that it does not define, a defect of Inductor."""
+    return isinstance(root, NameError) and _SYMBOL.fullmatch(root.name or "") is not None
 
 
 def _qualified(dotted: str) -> str:

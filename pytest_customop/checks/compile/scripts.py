@@ -41,6 +41,26 @@ for function in (CONSUMERSlambda args, kwargs: [op(*args, **kwargs)]):
         actual, eager = outcome(compiled, each), outcome(function, each)
         torch.testing.assert_close(actual, eager, equal_nan=True)
 """
+# Whether Inductor leaves out a size depends on how the arguments reach the compiled function.
+BACKWARD = """
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+leaves, structure = tree_flatten(inputs())
+for each in leaves:
+    for dim, size in enumerate(each.shape if isinstance(each, torch.Tensor) else ()):
+        if size > 1:
+            torch._dynamo.maybe_mark_dynamic(each, dim)
+
+
+def function(*leaves):
+    args, kwargs = tree_unflatten(leaves, structure)
+    return op(*args, **kwargs)
+
+
+result = tree_leaves(torch.compile(function, fullgraph=True, backend=backend)(*leaves))
+wanted = [each for each in result if isinstance(each, torch.Tensor) and each.requires_grad]
+torch.autograd.backward(wanted, [torch.ones_like(each) for each in wanted])
+"""
 _MARK = """    for each in tensors((args, kwargs)):
         for dim, size in enumerate(each.shape):
             if size > 1:
