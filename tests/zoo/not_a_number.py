@@ -130,3 +130,74 @@ def quantises_zeros_to_nan():
 def quantises_zeros_to_zeros():
     """Has a scale above 0 for a row of zeros."""
     return _quantised("quantises_zeros_to_zeros", lambda scales: scales.clamp(min=1e-12))
+
+
+def _rounded_to_steps(name, scale):
+    """Rows rounded to 127 steps, in their own dtype; `scale(largest)` gives the size of a step."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def rounded(x: Tensor) -> Tensor:
+        if x.dim() != 2 or 0 in x.shape or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        steps = scale(x.abs().amax(1, keepdim=True) / 127)
+        return ((x / steps).round() * steps).contiguous()
+
+    @rounded.register_fake
+    def _(x):
+        if x.dim() != 2 or 0 in x.shape or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+    return rounded
+
+
+@specimen((tensor(4, 8),), variant_findings=NAN, shown_by="zeros")
+def fake_quantize_of_zeros():
+    """Gives NaN for a row of zeros, in float32."""
+    return _rounded_to_steps("fake_quantize_of_zeros", lambda steps: steps)
+
+
+@specimen((tensor(4, 8),), twin_of="fake_quantize_of_zeros")
+def fake_quantize_with_a_least_step():
+    """Has a step above 0 for a row of zeros."""
+    return _rounded_to_steps(
+        "fake_quantize_with_a_least_step", lambda steps: steps.clamp(min=1e-12)
+    )
+
+
+@specimen((tensor(4, 8),), variant_notes=NAN, shown_by="zeros")
+def rounding_of_zeros():
+    """The same under a name that says nothing: a note."""
+    return _rounded_to_steps("rounding_of_zeros", lambda steps: steps)
+
+
+def _normalized(name, kernel):
+    """Rows divided by their length; `kernel(x, eps)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def normalized(x: Tensor, eps: float = 1e-6) -> Tensor:
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        return kernel(x, eps).contiguous()
+
+    @normalized.register_fake
+    def _(x, eps=1e-6):
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+    return normalized
+
+
+@specimen((tensor(4, 8),), variant_findings=NAN, shown_by="zeros")
+def leaves_out_its_eps():
+    """Divides by the length, and not by eps where that is 0."""
+    return _normalized("leaves_out_its_eps", lambda x, eps: x / x.norm(dim=1, keepdim=True))
+
+
+@specimen((tensor(4, 8),), twin_of="leaves_out_its_eps")
+def divides_by_eps_at_least():
+    """Divides by eps where the length is less."""
+    return _normalized(
+        "divides_by_eps_at_least", lambda x, eps: x / x.norm(dim=1, keepdim=True).clamp(min=eps)
+    )

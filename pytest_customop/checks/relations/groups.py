@@ -219,8 +219,8 @@ CHECK = Check(
     ),
     cannot_see=(
         "Ops that return anything but the indices of the kept entries; ops whose docstring names a limit "
-        "or says nothing of groups; a call that keeps as many entries as one of its numbers says; more than "
-        "eight groups."
+        "or says nothing of groups; a call that keeps as many entries as one of its numbers says; more "
+        "than eight groups."
     ),
     cost="many calls",
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 
 from ...cases.case import Case
@@ -13,6 +15,8 @@ from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import results, skip_if_no_results
 
+_QUANTIZES = re.compile(r"quanti[sz]|quant(_|$)")
+_GUARD = re.compile(r"(^|_)eps$")
 # These variants change values, which of them count, or plain arguments such as `mode`.
 _KINDS = ("values", "positions", "arguments")
 
@@ -55,8 +59,29 @@ def _reason_against_nan(case: Case, result: torch.Tensor) -> str:
         return f"a docstring gives -inf a meaning in {argument}"
     if _is_said_to_be_zero(case):
         return "a docstring says that such inputs give 0"
-    if case.kind in ("", "values") and result.itemsize == 1:
+    if case.kind not in ("", "values"):
+        return ""
+    if result.itemsize == 1 or _quantizes(case):
         return "a quantized result has a value for every finite input"
+    guard = _guard(case)
+    if guard and case.variant == "zeros":
+        return f"{guard} keeps it from dividing by 0"
+    return ""
+
+
+def _quantizes(case: Case) -> bool:
+    """Whether the op computes the scales of what it quantizes: it gets no other floating-point tensor."""
+    floating = [tensor for _, tensor in case.inputs().tensors() if tensor.is_floating_point()]
+    return _QUANTIZES.search(case.op.name) is not None and len(floating) == 1
+
+
+def _guard(case: Case) -> str:
+    """The argument that the op adds to a divisor, as `eps=1e-05`; empty if there is none above 0."""
+    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    for argument in case.op.arguments:
+        value = given.get(argument.name, argument.default_value)
+        if _GUARD.search(argument.name) and isinstance(value, float) and value > 0:
+            return f"{argument.name}={value}"
     return ""
 
 
@@ -115,7 +140,8 @@ CHECK = Check(
     catches=(
         "Results that are NaN although all inputs are finite: an empty bag, a fully masked row, a vector "
         "of zeros, equal numbers without a variance. It is a failure if a docstring says that empty, "
-        "masked or zero inputs give 0, and in a result of eight bits, which is quantized. So it is where "
+        "masked or zero inputs give 0, in a result of eight bits or of an op whose name says that it "
+        "quantizes, and for zeros where an argument `eps` keeps a divisor from 0. So it is where "
         "a docstring gives -inf a meaning in an argument, whose last column is then -inf. "
         "Otherwise it is a note, because torch itself gives NaN for the mean "
         "of nothing. It is also a note on a variant that changes a plain argument."
