@@ -349,6 +349,21 @@ def test_entries_at_one_place(text: str, said: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("scores: rows; they are not checked", True),
+        ("Looks rows up. No bounds checks.", True),
+        ("scores: must lie in [0, rows)", True),
+        ("scores: valid indices of rows", True),
+        ("scores: rows of boxes", False),
+        ("Looks rows up; the result must have the dtype of boxes.", False),
+    ],
+)
+def test_positions_that_are_not_checked(text: str, said: bool) -> None:
+    assert documented.trusts_positions(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("scores: uint8 images give the same costs as the same grey levels in float32", True),
         (
             "An int16 recording gives the same numbers as the same recording converted to float.",

@@ -119,6 +119,7 @@ def test_a_size_that_an_argument_repeats_stays() -> None:
 def test_a_size_that_positions_need_stays() -> None:
     reasons = beyond(MIX, tensor(4, 6), INDEX)
     assert "positions" in str(reasons["one0"])
+    assert "positions" in str(reasons["empty0"])
     assert reasons["y.one0"] is None
     assert reasons["odd"] is None
     assert beyond(MIX, tensor(16, 6), tensor(3, dtype=torch.int64))["one0"] is None

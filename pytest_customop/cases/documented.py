@@ -150,6 +150,13 @@ _SAME_PLACE = re.compile(
     r" (are|get|have|may|will|add|sum|accumulate|count|merge|contribute)",
     re.I,
 )
+_TRUSTED = re.compile(
+    r"\b(un|not (bounds-?|range-?)?)(checked|validated)\b|\bno (bounds|range) checks?\b|\bundefined\b"
+    r"|\b(must|should|have to|has to) (be|lie|stay|point|index|fit)\b.*"
+    r"\b(within|in|inside|into|valid|range|non-?negative|positive|between|less|below|smaller)\b"
+    r"|\bvalid (ind(ices|exes)|positions?|ids?|rows?|slots?)\b",
+    re.I,
+)
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
 )
@@ -165,6 +172,11 @@ def adds_up_repeated(op: Op) -> bool:
     """Whether a sentence says what becomes of entries at the same place, so that there may be some."""
     texts = [*sentences(op)]
     return any(map(_SAME_PLACE.search, texts)) and not any(map(_DISTINCT.search, texts))
+
+
+def trusts_positions(op: Op) -> bool:
+    """Whether a sentence says that positions are not checked, or leaves their range to the caller."""
+    return any(map(_TRUSTED.search, sentences(op)))
 
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:

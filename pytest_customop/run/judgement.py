@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..cases.argument_names import names_offsets
 from ..cases.case import Case
 from ..cases.deliberate import (
     clips_by_docstring,
@@ -24,12 +25,13 @@ from ..cases.documented import (
     is_differentiable_by,
     is_learned,
     is_not_differentiable,
+    trusts_positions,
 )
 from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.partial_gradients import has_gradient_of_some_output
-from ..cases.tensors import is_differentiable
-from ..declare.variant import NUMBER_DIFFERS
+from ..cases.tensors import base_name, is_differentiable
+from ..declare.variant import NEGATIVE, NUMBER_DIFFERS
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -93,6 +95,7 @@ _NOT_ASKED = {
 }
 
 
+_OUTSIDE = ("out-of-bounds-read", "out-of-bounds-write")
 _OF_TORCH = {
     "compile-error": "the code that Inductor generated names a size that it does not define"
 }
@@ -160,6 +163,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
 def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
     """Why the case that shows a finding leaves what its sample shows; None if that does not excuse it."""
     beyond = None if finding.rejects_others else shown_on.beyond or case.beyond
+    if finding.code in _OUTSIDE and beyond == NEGATIVE and not _may_trust_positions(case):
+        return None
     if finding.code == "result-depends-on-thread-count" and beyond == NUMBER_DIFFERS:
         return None  # with one thread, the op gives the same again and again for these sizes
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
@@ -167,6 +172,12 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
             "the op ignores elements that a larger size adds: it may be made for the sample's size"
         )
     return beyond
+
+
+def _may_trust_positions(case: Case) -> bool:
+    """Whether the op may leave it to its caller that no position is -1: by a docstring, or for offsets."""
+    name = base_name((case.variant or "").partition(".")[0])
+    return names_offsets(name) or trusts_positions(case.op)
 
 
 def _is_guessed_gradient(case: Case, finding: Finding) -> bool:

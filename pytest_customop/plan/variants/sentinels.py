@@ -16,7 +16,7 @@ from ...cases.argument_names import names_lengths, names_positions
 from ...cases.documented import allows_empty_sequences, marks_missing, pads_with_negative
 from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
-from ...declare.variant import Step
+from ...declare.variant import NEGATIVE, Step
 from .sample_view import MOST_LISTED, SampleView, TensorArgument
 from .values import counts_sizes, range_of
 
@@ -27,7 +27,6 @@ _SENTINEL = re.compile(
 )
 # Lookups leave out the gradient of padding on purpose, and other markers may not be valid elements.
 _MARKED = "elements equal to an argument that marks some of them"
-_PADDED = "positions that are -1"
 _EMPTY = "a length of 0"
 
 
@@ -46,7 +45,7 @@ def _padded(view: SampleView) -> Iterator[Step]:
         span = range_of(tensor)
         if span is not None and span[0] >= 0 and tensor.dtype.is_signed:
             said = pads_with_negative(view.op) or marks_missing(view.op, base_name(tensor.path))
-            beyond = None if said else _PADDED
+            beyond = None if said else NEGATIVE
             yield from _marked(tensor, f"{tensor.path}.has.-1", -1, "-1", beyond)
 
 

@@ -76,7 +76,7 @@ def beyond_sample(
         _is_counted(view, arguments, tensor, math.prod(new[tensor.path])) for tensor in view.tensors
     ):
         return "a number of elements that an argument gives as sizes differs from it"
-    if _leaves_positions_outside(view, changes):
+    if _leaves_positions_outside(view, changes, new):
         return "a size smaller than integers of the sample, which may be positions in it"
     if _repeats_positions(view, new):
         return SEVERAL
@@ -186,13 +186,17 @@ def _has_repeated_group(tensors: Sequence[TensorArgument]) -> bool:
     return len(torch.unique(groups, dim=0)) < len(groups)
 
 
-def _leaves_positions_outside(view: SampleView, changes: Mapping[int, int]) -> bool:
+def _leaves_positions_outside(
+    view: SampleView, changes: Mapping[int, int], new: Mapping[str, list[int]]
+) -> bool:
     """Whether a size of another tensor becomes too small for the positions in a tensor."""
     for tensor in view.tensors:
+        if 0 in new[tensor.path]:
+            continue  # it has no positions
         most = tensor.highest_position
         others = {size for other in view.tensors if other is not tensor for size in other.shape}
         if most is not None and any(
-            0 < new <= most < size for size, new in changes.items() if size in others
+            changed <= most < size for size, changed in changes.items() if size in others
         ):
             return True
     return False
