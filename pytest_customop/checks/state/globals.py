@@ -50,7 +50,7 @@ def check_globals(case: Case) -> None:
 def _check_wrong_calls(case: Case) -> None:
     """Fail if a call that is rejected on purpose changes a setting; note one that fails by accident."""
     by_accident: Finding | None = None
-    findings = _findings_of_copies(case) if _is_native(case) else _findings(case, wrong_calls(case))
+    findings = _findings_of_copies(case) if may_crash(case) else _findings(case, wrong_calls(case))
     for finding in filter(None, findings):
         if finding.note is None:
             raise CheckFailed(finding)
@@ -98,14 +98,10 @@ def _is_rejection(case: Case, error: BaseException) -> bool:
     return not in_python or raised_on_purpose(error)
 
 
-def _is_native(case: Case) -> bool:
-    return may_crash(case)
-
-
 def _threads_to_restore(case: Case) -> AbstractContextManager[None]:
     """Two threads instead of one, as on a variant or a worker: an op that sets one thread then shows."""
     threads = torch.get_num_threads()
-    if threads > 1 or _is_native(case):
+    if threads > 1 or may_crash(case):
         return contextlib.nullcontext()
     return torch_threads(threads + 1)
 
