@@ -229,7 +229,9 @@ pairs.register_fake(lambda x: x.new_empty(x.numel(), x.numel()))
 def test_a_large_variant_that_takes_too_much_is_skipped(op: Any, reason: str) -> None:
     results = check_op(op, [(tensor(8),)], checks="fake.forward", variants="quick,large")
     large = [result for result in results if result.place.variant == "large0"]
-    assert [(result.outcome, result.skip_code) for result in large] == [("skipped", "costly")]
+    assert [(result.outcome, result.skip_code) for result in large] == [("skipped", "costly")], (
+        large
+    )
     assert reason in large[0].message
 
 

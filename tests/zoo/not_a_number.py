@@ -157,7 +157,7 @@ def fake_quantize_of_zeros():
     return _rounded_to_steps("fake_quantize_of_zeros", lambda steps: steps)
 
 
-@specimen((tensor(4, 8),), twin_of="fake_quantize_of_zeros")
+@specimen((tensor(4, 8),), twin_of=("fake_quantize_of_zeros", "rounding_of_zeros"))
 def fake_quantize_with_a_least_step():
     """Has a step above 0 for a row of zeros."""
     return _rounded_to_steps(
