@@ -349,6 +349,20 @@ def test_entries_at_one_place(text: str, said: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("scores: (H, W) images, uint8 or float", True),
+        ("scores: an image, floating-point or uint8", True),
+        ("scores: an image, `uint8` or `float32`", True),
+        ("scores: uint8 codes", False),
+        ("scores: images; the result is uint8 or float", False),
+    ],
+)
+def test_bytes_or_floats(text: str, said: bool) -> None:
+    assert documented_dtypes.may_be_bytes(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("scores: rows; they are not checked", True),
         ("Looks rows up. No bounds checks.", True),
         ("scores: must lie in [0, rows)", True),

@@ -23,6 +23,11 @@ _FLOATING = re.compile(
 _FLOAT_OR_INTEGER = re.compile(
     r"\bfloat\w*([- ]point)? or (an )?integ(er|ral)s?\b|\binteg(er|ral)s? or (a )?float", re.I
 )
+_FLOAT_OR_BYTES = re.compile(
+    r"\buint8`* or (any |a )?`*(torch\.)?float"
+    r"|\bfloat\w*([- ]point)?( numbers| values)?`* or `*(torch\.)?uint8\b",
+    re.I,
+)
 _ANY_FLOATS = re.compile(r"(?<!no )(?<!not )\b(floats?|floating([- ]point)?)\b", re.I)
 _ONE_FLOAT = re.compile(r"\b(b?float|fp)(16|32|64)\b|\bbf16\b|\b(double|single|half)\b", re.I)
 # The words that end a text about an argument.
@@ -80,6 +85,11 @@ def _about(op: Op, argument: str) -> str:
 def may_be_integer(op: Op, argument: str) -> bool:
     """Whether the text about an argument says that it holds integers or floating-point numbers."""
     return _FLOAT_OR_INTEGER.search(_about(op, argument)) is not None
+
+
+def may_be_bytes(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that it is uint8 or floating-point, as images are."""
+    return _FLOAT_OR_BYTES.search(_about(op, argument)) is not None
 
 
 def takes_any_floats(op: Op, argument: str) -> bool:

@@ -1,10 +1,10 @@
 """Run torch operators a second time on numbers that do not overflow: shadow values.
 
 A tensor of few bits whose numbers have wrapped, or become infinite, has a shadow: the numbers that it would
-hold in a wider dtype. So has a float32 tensor that comes from integers and cannot hold their sum. Operators
-that read the tensor also run on the shadow, so results that differ only because of an overflow have one
-too. The method is that of shadow execution in sanitizers and floating-point debuggers: A. Sanchez-Stern et
-al., "Finding Root Causes of Floating Point Error", PLDI 2018.
+hold in a wider dtype. So has a tensor of float32, or of half precision, that comes from integers and cannot
+hold their sum. Operators that read the tensor also run on the shadow, so results that differ only because
+of an overflow have one too. The method is that of shadow execution in sanitizers and floating-point
+debuggers: A. Sanchez-Stern et al., "Finding Root Causes of Floating Point Error", PLDI 2018.
 
 Private names, seen in torch 2.4 to 2.15:
 
@@ -44,6 +44,8 @@ WIDER = {
     torch.int32: torch.int64,
     torch.float16: torch.float32,
 }
+# Of these, whole numbers that come from integers are followed.
+_COUNTS = (torch.float32, torch.bfloat16, torch.float16)
 _FAR = 1e-3  # relative; less may be rounding
 
 
@@ -119,7 +121,7 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         self._shadows: dict[int | None, _Shadow] = {}
         # By storage: tensors whose numbers may wrap on purpose.
         self._modular: dict[int | None, torch.Tensor] = {}
-        # By storage: tensors of float32 that come from integers.
+        # By storage: floating-point tensors that come from integers.
         self._whole: dict[int | None, torch.Tensor] = {}
         self.watched = 0
         self.first: Overflow | None = None
@@ -269,7 +271,7 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         return result
 
     def _stays_whole(self, name: str, given: Sequence[torch.Tensor], leaves: Sequence[Any]) -> bool:
-        """Whether a float32 result of an operator holds whole numbers that come from integers."""
+        """Whether a floating-point result of an operator holds whole numbers that come from integers."""
         if name in CONVERSIONS:
             return len(given) > 0 and (_is_integer(given[0]) or self._is_whole(given[0]))
         if name not in RING and name not in KEEPS:
@@ -286,7 +288,7 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
         if not (is_whole or (self._whole and func._schema.is_mutable)):
             return
         for leaf in tree_leaves(result):
-            if not isinstance(leaf, torch.Tensor) or leaf.dtype != torch.float32:
+            if not isinstance(leaf, torch.Tensor) or leaf.dtype not in _COUNTS:
                 continue
             if is_whole:
                 self._whole[storage_id(leaf)] = leaf

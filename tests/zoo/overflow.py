@@ -281,3 +281,102 @@ def noise_by_a_product():
 
     shades.register_fake(lambda x: x.new_empty(x.shape, dtype=torch.float64))
     return shades
+
+
+def _queues(name, dtype_of):
+    """The place of each row in the queue of its best column; counted in `dtype_of(x)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def queues(x: Tensor) -> Tensor:
+        """The place of each row in the queue of its best column.
+
+        x: scores (rows, columns), floating point
+        """
+        if x.dim() != 2 or not x.shape[1] or not x.is_floating_point():
+            raise ValueError("rows of scores, please")
+        chosen = torch.nn.functional.one_hot(x.argmax(1), x.shape[1]).to(dtype_of(x))
+        return ((chosen.cumsum(0) - 1) * chosen).sum(1).to(torch.int64)
+
+    queues.register_fake(lambda x: x.new_empty(x.shape[0], dtype=torch.int64))
+    return queues
+
+
+SCORES = tensor(12, 2, dtype=torch.bfloat16)
+
+
+@aot((SCORES,), variant_findings=OVERFLOWS, shown_by="long_before")
+def places_counted_in_bfloat16():
+    """In bfloat16 no count exceeds 256."""
+    return _queues("places_counted_in_bfloat16", lambda x: x.dtype)
+
+
+@aot((SCORES,), twin_of="places_counted_in_bfloat16")
+def places_counted_in_int64():
+    """Counts in int64."""
+    return _queues("places_counted_in_int64", lambda x: torch.int64)
+
+
+def _shifts(name, differences):
+    """For each row of an image, the shift to the right that makes it most like the next row."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def shifts(image: Tensor) -> Tensor:
+        """For each row but the last, the shift that makes it most like the next row.
+
+        image: (H, W), uint8 or floating point
+        """
+        if image.dim() != 2 or min(image.shape) < 2:
+            raise ValueError("an image, please")
+        moved = torch.stack([image[:-1].roll(shift, 1) for shift in (0, 1)])
+        return differences(moved, image[1:]).abs().float().sum(2).argmin(0)
+
+    shifts.register_fake(lambda image: image.new_empty(image.shape[0] - 1, dtype=torch.int64))
+    return shifts
+
+
+IMAGE = tensor(6, 9, low=0, high=1)
+
+
+@aot((IMAGE,), variant_findings=OVERFLOWS, shown_by="uint8")
+def differences_of_bytes():
+    """Differences of uint8 wrap, which an image of floating-point numbers does not show."""
+    return _shifts("differences_of_bytes", lambda one, other: one - other)
+
+
+@aot((IMAGE,), twin_of="differences_of_bytes")
+def differences_of_wider_numbers():
+    """Bytes are widened first."""
+    return _shifts("differences_of_wider_numbers", lambda one, other: one.float() - other.float())
+
+
+@aot(
+    (
+        tensor(3, 8, dtype=torch.uint8, low=0, high=256),
+        tensor(3, 8, low=0, high=255),
+        tensor(3, 8, low=50, high=150),
+    ),
+    twin_of="areas_in_float16",
+)
+def running_variance():
+    """A state in float16, too: only decisions are compared with those for float32."""
+
+    @torch.library.custom_op("zoo::running_variance", mutates_args=("mean", "variance"))
+    def running_variance(frame: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        """Update a background, and return which pixels were far from it.
+
+        frame: uint8 or float
+        mean, variance: float, of the same sizes
+        """
+        if frame.shape != mean.shape or mean.shape != variance.shape:
+            raise ValueError("three images of one size, please")
+        difference = frame.to(mean.dtype) - mean
+        far = difference.square() > 9 * variance
+        weight = (~far).to(mean.dtype) * 0.1
+        mean.add_(difference * weight)
+        variance.mul_(1 - weight).add_(weight * difference.square())
+        return far
+
+    running_variance.register_fake(
+        lambda frame, mean, variance: frame.new_empty(frame.shape, dtype=torch.bool)
+    )
+    return running_variance

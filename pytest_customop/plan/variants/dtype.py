@@ -13,13 +13,14 @@ from ...cases.documented_dtypes import (
     dtypes_of,
     listed_dtypes,
     listed_integers,
+    may_be_bytes,
     may_be_floating,
     may_be_wider,
     promotes_dtypes,
     takes_complex,
 )
 from ...cases.tensors import base_name
-from ...core.wording import dtype_name
+from ...core.wording import dtype_name, listed_briefly
 from ...declare.inputs import TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import Step
@@ -60,6 +61,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         for dtype, rank in ranks.items():
             yield from _all_of(dtype, floats, rank)
         yield from _floats_for_whole_numbers(view, floats[0].dtype)
+        yield from _bytes(view.op, floats)
     if not floats and not declared:
         yield from _listed_floats(view)
         yield from _alike_as_floats(view)
@@ -94,6 +96,21 @@ def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
     named = [dtypes_of(op, base_name(tensor.path)) or every for tensor in floats]
     beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
     return [dtype for dtype in named[0] if beside and all(dtype in dtypes for dtypes in named)]
+
+
+def _bytes(op: Op, floats: Sequence[TensorArgument]) -> Iterator[Step]:
+    """All tensors of the size of one that may be uint8 by its docstring, with any bytes as in images."""
+    unwritten = [tensor for tensor in floats if not tensor.mutated]
+    images = {tensor.shape for tensor in unwritten if may_be_bytes(op, base_name(tensor.path))}
+    changes = {
+        tensor.path: TensorSpec(
+            tensor.shape, torch.uint8, low=0, high=256, layout=tensor.spec.layout
+        )
+        for tensor in unwritten
+        if tensor.shape in images
+    }
+    if changes:
+        yield Step("uint8", f"{listed_briefly([*changes])} of uint8", changes, 3, True)
 
 
 def _floats_for_whole_numbers(view: SampleView, dtype: torch.dtype) -> Iterator[Step]:

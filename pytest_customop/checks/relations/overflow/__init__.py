@@ -93,7 +93,10 @@ def _found(case: Case, tried: Iterable[Trial]) -> _Found:
         with torch.no_grad():
             with shadows:
                 run = calls(trial.change(_detached(case)))
-            wrong = first_wrong(run, shadows) if run.error is None else None
+            decisions = trial.widen is not None  # another dtype than the sample's
+            wrong = None
+            if run.error is None:
+                wrong = first_wrong(run, shadows, decisions=decisions)
             if wrong is None and run.error is None and trial.widen is not None:
                 other = first_other_decision(run, calls(trial.widen(_detached(case))), shadows)
                 if shadows.first is None:
@@ -170,7 +173,8 @@ CHECK = Check(
         "the ends of what the sample shows, or of their dtype, if a docstring names it and it has 8 or 16"
         " bits. Plain integers become up to 4096 times as large, if a result is int64 and no docstring "
         "limits them. Where a docstring says only that numbers are floating-point, and the op returns "
-        "positions or decisions, they are also given in float16, as they are and 16 times as large."
+        "positions or decisions, these are also looked at for the numbers in float16, as they are and up "
+        "to 64 times as large."
     ),
     cannot_see=(
         "Arithmetic outside of torch operators: loops in C++, numpy, Triton. Numbers that pass through "

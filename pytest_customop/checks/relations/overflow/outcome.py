@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import os
 from typing import NamedTuple
 
@@ -33,10 +34,17 @@ class Wrong(NamedTuple):
     exact: float | list[int]
 
 
-def first_wrong(run: Run, shadows: ShadowValues) -> Wrong | None:
-    """The first result that an overflow changed, and whose dtype has room for the right numbers."""
+def first_wrong(run: Run, shadows: ShadowValues, *, decisions: bool) -> Wrong | None:
+    """The first result that an overflow changed, and whose dtype has room for the right numbers.
+
+    Args:
+        run: the call that `shadows` followed.
+        decisions: whether floating-point results are left out.
+    """
     for name, result in results(run):
         if isinstance(result, torch.Tensor) and comparable(result):
+            if decisions and is_differentiable(result.dtype):
+                continue
             followed = shadows.overflow_in(result)
             wrong = None if followed is None else _wrong(name, result.detach(), followed)
             if wrong is not None:
@@ -73,6 +81,8 @@ def first_other_decision(run: Run, wide: Run, shadows: ShadowValues) -> Wrong | 
 
 
 def _wrong(name: str, result: torch.Tensor, followed: Followed) -> Wrong | None:
+    if is_differentiable(result.dtype) and _is_rounding(followed.cause):
+        return None
     cause = _cause(followed.cause)
     if followed.exact is None:
         sizes = list(followed.sizes)
@@ -90,6 +100,11 @@ def _wrong(name: str, result: torch.Tensor, followed: Followed) -> Wrong | None:
         f"{_number(actual[first])} instead of {_number(exact[first])}"
     )
     return Wrong(cause, name, how, first, exact[first].item())
+
+
+def _is_rounding(cause: Overflow) -> bool:
+    """Whether half precision rounded a count; in a floating-point result that is rounding like any."""
+    return cause.dtype in (torch.bfloat16, torch.float16) and math.isfinite(cause.actual)
 
 
 def _differs(actual: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
@@ -116,7 +131,8 @@ def _cause(cause: Overflow) -> str:
     if cause.file:
         line = linecache.getline(cause.file, cause.line).strip()
         place = f"`{line}` ({os.path.basename(cause.file)}:{cause.line})"
-    verb = "loses digits in" if cause.dtype == torch.float32 else "overflows"
+    is_rounded = cause.dtype == torch.float32 or _is_rounding(cause)
+    verb = "loses digits in" if is_rounded else "overflows"
     change = f"{_number(cause.exact)} becomes {_number(cause.actual)}"
     return f"{place} {verb} {dtype_name(cause.dtype)}: {change}"
 
