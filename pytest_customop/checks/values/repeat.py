@@ -26,7 +26,7 @@ from .memory.calls import (
     rounding_explains,
     skip_if_no_results,
 )
-from .memory.perturb import ONE_NUMBER, OTHERS, Change, same_strides, write_all
+from .memory.perturb import OTHER_INTEGERS, OTHERS, Change, same_strides, write_all
 from .memory.poison import ALL_NAN, fresh_memory_filled, has_new_nan
 from .memory.storage import share_memory
 
@@ -56,7 +56,7 @@ def check_repeat(case: Case) -> None:
     if is_possible() and not may_crash(case):
         # Equal numbers may form a cycle that an op follows forever.
         with contextlib.suppress(LimitExceeded), within_limits(_SECONDS):
-            change = _change(calls, [ONE_NUMBER])
+            change = _change(calls, OTHER_INTEGERS)
             if change is not None:
                 _fail_if_stale(calls, change, allowed)
     if wrong is not None and not case.op.nondeterministic:

@@ -67,10 +67,18 @@ OTHERS: Sequence[Change] = (
     Change("rolled by one and halved", f"{ROLLED} * 0.5"),
     Change("rolled by one", ROLLED),
 )
-ONE_NUMBER = Change(
-    "every integer set to the first of its tensor",
-    "t.flatten()[0].clone().expand(t.shape)",
-    whole=True,
+# Offsets, which are sorted, stay as they are in the second change.
+OTHER_INTEGERS: Sequence[Change] = (
+    Change(
+        "every integer set to the first of its tensor",
+        "t.flatten()[0].clone().expand(t.shape)",
+        whole=True,
+    ),
+    Change(
+        "integers that are not sorted rolled by one",
+        f"t.clone() if bool((t.flatten().diff() >= 0).all()) else {ROLLED}",
+        whole=True,
+    ),
 )
 EXTREMES: Sequence[Change] = (
     Change("NaN, infinity, zeros of both signs among them", _cycle(_SPECIAL)),
