@@ -75,6 +75,7 @@ def test_what_stays_within() -> None:
             "magnitudes",
             "wide",
             "shifted",
+            "lowered",
             "spread",
             "tails",
             "equal",

@@ -201,3 +201,35 @@ def divides_by_eps_at_least():
     return _normalized(
         "divides_by_eps_at_least", lambda x, eps: x / x.norm(dim=1, keepdim=True).clamp(min=eps)
     )
+
+
+def _row_softmax(name, least):
+    """The softmax of rows; `least(x)` begins the search for the maximum of each row."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def softmax(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not x.shape[1] or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        highest = torch.maximum(x.amax(1, keepdim=True), least(x))
+        weights = (x - highest).exp()
+        return (weights / weights.sum(1, keepdim=True)).contiguous()
+
+    @softmax.register_fake
+    def _(x):
+        if x.dim() != 2 or not x.shape[1] or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+    return softmax
+
+
+@specimen((tensor(4, 8),), variant_findings=NAN, shown_by="lowered")
+def row_softmax_from_zero():
+    """The maximum starts at 0: far below 0, all exponentials vanish."""
+    return _row_softmax("row_softmax_from_zero", lambda x: x.new_zeros(()))
+
+
+@specimen((tensor(4, 8),), twin_of="row_softmax_from_zero")
+def row_softmax_from_infinity():
+    """The maximum starts at -infinity."""
+    return _row_softmax("row_softmax_from_infinity", lambda x: x.new_full((), -float("inf")))

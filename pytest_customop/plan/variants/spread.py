@@ -28,10 +28,11 @@ _MOST_UNEVEN = 3  # tensors
 
 
 def magnitudes(view: SampleView) -> Iterator[Step]:
-    """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, with nearly equal ones."""
+    """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, far above 0, far below."""
     yield from _spread(view, "magnitudes", _HIGHEST, 5)
     yield from _uniform(view, "wide", (-_WIDE, _WIDE), 6)
     yield from _uniform(view, "shifted", (_HIGHEST, _HIGHEST + 1), 6)
+    yield from _uniform(view, "lowered", (-_HIGHEST - 1, -_HIGHEST), 7)
 
 
 def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:
