@@ -294,8 +294,7 @@ def _sample_works(case: Case) -> bool:
 
 
 _FIX_EMPTY = (
-    "Return early where there are no elements, with results of the sizes that the fake kernel gives; or "
-    "raise an exception that says so, and correct the docstring."
+    "Return early where there are no elements, with results of the sizes that the fake kernel gives."
 )
 _FIX = (
     "Return from the backward one gradient for each argument, in the sizes and on the device of that "
