@@ -294,7 +294,7 @@ def _sample_works(case: Case) -> bool:
 
 
 _FIX_EMPTY = (
-    "Return early where there are no elements, with results of the sizes that the fake kernel gives."
+    "Return early where there are no elements, with results of the sizes that the fake kernel has."
 )
 _FIX = (
     "Return from the backward one gradient for each argument, in the sizes and on the device of that "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -58,10 +58,10 @@ def _is_wide(tensor: torch.Tensor) -> bool:
     return tensor.dtype in (torch.float32, torch.float64)
 
 
+# Integers stay: another position or label may make two entries one.
 _SPECIALS = (
-    _Special("holds only zeros", "torch.zeros_like(entry)", lambda _: True),
     _Special(
-        "holds only zeros where it has floating-point numbers",
+        "holds only zeros",
         "torch.zeros_like(entry)",
         lambda tensor: is_differentiable(tensor.dtype),
     ),
@@ -127,21 +127,11 @@ def _broken(alone: AloneEntries) -> _Broken | None:
     """A special entry that is wrong among the others at both ends of the batch; None without one."""
     places = (alone.count - 1, 0)
     before = alone.taken(range(alone.count)) or {}
-    for special in _specials(alone):
+    for special in _SPECIALS:
         found = [_broken_at(alone, special, place, before) for place in places]
         if None not in found:
             return found[0]
     return None
-
-
-def _specials(alone: AloneEntries) -> Iterable[_Special]:
-    """What an entry may become; the zeros of floating-point tensors alone only beside other tensors."""
-    names = [name for name, _ in alone.group.dims]
-    tensors = [tensor for name, tensor in alone.case.inputs().tensors() if name in names]
-    distinct: dict[object, _Special] = {}
-    for special in _SPECIALS:
-        distinct.setdefault((special.code, *map(special.changes, tensors)), special)
-    return distinct.values()
 
 
 def _broken_at(
