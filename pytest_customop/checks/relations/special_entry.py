@@ -12,7 +12,13 @@ from ...cases.case import Case
 from ...cases.tensors import is_differentiable, is_plain
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
-from ..values.memory.calls import Leaves, expression, skip_if_no_results, skip_if_random
+from ..values.memory.calls import (
+    Leaves,
+    expression,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+)
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import is_so_in_double, is_unsteady
 from .entries.alone import AloneEntries, independent_entries
@@ -113,7 +119,10 @@ def check_special_entry(case: Case) -> None:
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether entries of some dims are independent, and a special entry for which they are not."""
     is_learned = False
+    every = {name for name, _ in results(case.eager)}
     for alone in independent_entries(case):
+        if {*alone.along} != every:
+            continue  # other results may put entries together, as those of a voxel
         if any(map(alone.wrong, alone.orders())):
             continue
         is_learned = True
