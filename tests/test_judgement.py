@@ -75,7 +75,6 @@ def test_what_stays_within() -> None:
             "magnitudes",
             "wide",
             "shifted",
-            "lowered",
             "spread",
             "tails",
             "equal",

@@ -157,6 +157,7 @@ _TRUSTED = re.compile(
     r"|\bvalid (ind(ices|exes)|positions?|ids?|rows?|slots?)\b",
     re.I,
 )
+_SOFTMAX = re.compile(r"softmax|log_?sum_?exp|cross_entropy")
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
 )
@@ -207,6 +208,11 @@ def says_no_influence(op: Op, argument: str) -> bool:
 def keeps_groups_apart(op: Op) -> bool:
     """Whether a sentence says that classes, images or other groups are treated apart."""
     return any(map(_APART.search, sentences(op, of_op=True)))
+
+
+def is_softmax(op: Op) -> bool:
+    """Whether the name of an op says that it computes a softmax, or the logarithm of its denominator."""
+    return _SOFTMAX.search(op.name) is not None
 
 
 def gives_variance(op: Op) -> bool:

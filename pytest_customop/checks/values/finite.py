@@ -8,7 +8,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.deliberate import speaks_of_nan
-from ...cases.documented import gives_zero_for_nothing, gives_zero_for_zeros
+from ...cases.documented import gives_zero_for_nothing, gives_zero_for_zeros, is_softmax
 from ...cases.tensors import is_differentiable, is_finite, is_plain, readable
 from ...declare.variant import MINUS_INFINITY
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
@@ -16,7 +16,6 @@ from ..check import Check
 from .memory.calls import results, skip_if_no_results
 
 _QUANTIZES = re.compile(r"quanti[sz]|quant(_|$)")
-_SOFTMAX = re.compile(r"softmax|log_?sum_?exp|cross_entropy")
 _GUARD = re.compile(r"(^|_)eps$")
 # These variants change values, which of them count, or plain arguments such as `mode`.
 _KINDS = ("values", "magnitudes", "positions", "arguments")
@@ -30,7 +29,7 @@ def check_finite(case: Case) -> None:
         raise skip(
             "nothing-to-check", "an input has no values, or is NaN or infinite", unjudged=False
         )
-    if case.kind == "magnitudes" and not _SOFTMAX.search(case.op.name):
+    if case.kind == "magnitudes" and not is_softmax(case.op):
         reason = "numbers of such magnitudes may have no finite result"
         raise skip("nothing-to-check", reason, unjudged=False)
     if speaks_of_nan(case.op):
@@ -63,7 +62,7 @@ def _reason_against_nan(case: Case, result: torch.Tensor) -> str:
         return f"a docstring gives -inf a meaning in {argument}"
     if _is_said_to_be_zero(case):
         return "a docstring says that such inputs give 0"
-    if case.kind in ("", "values", "magnitudes") and _SOFTMAX.search(case.op.name):
+    if case.kind in ("", "values", "magnitudes") and is_softmax(case.op):
         return "the softmax of finite numbers is finite"
     if case.kind not in ("", "values"):
         return ""

@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 
 from ...cases.argument_names import names_exact
+from ...cases.documented import is_softmax
 from ...core.seeds import seed_of
 from ...declare.variant import Step
 from .sample_view import MOST_LISTED, SampleView, TensorArgument
@@ -28,11 +29,15 @@ _MOST_UNEVEN = 3  # tensors
 
 
 def magnitudes(view: SampleView) -> Iterator[Step]:
-    """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, far above 0, far below."""
+    """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, with nearly equal ones.
+
+    For a softmax, also with values far below 0, where exponentials vanish.
+    """
     yield from _spread(view, "magnitudes", _HIGHEST, 5)
     yield from _uniform(view, "wide", (-_WIDE, _WIDE), 6)
     yield from _uniform(view, "shifted", (_HIGHEST, _HIGHEST + 1), 6)
-    yield from _uniform(view, "lowered", (-_HIGHEST - 1, -_HIGHEST), 7)
+    if is_softmax(view.op):
+        yield from _uniform(view, "lowered", (-_HIGHEST - 1, -_HIGHEST), 7)
 
 
 def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:
