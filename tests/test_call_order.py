@@ -90,3 +90,35 @@ def test_a_copy_that_has_ended_is_not_used() -> None:
     assert fresh_process.current() is None
     with pytest.raises(ForkFailed, match="ended"):
         copy.run(os.getpid)
+
+
+SLOW = """
+import torch
+from pytest_customop import customop_cases
+
+@torch.library.custom_op("NS::repeated", mutates_args=())
+def repeated(x: torch.Tensor, count: int) -> torch.Tensor:
+    return x * count
+
+@repeated.register_fake
+def _(x, count):
+    return torch.empty_like(x)
+
+def setup(ctx, inputs, output):
+    ctx.count = inputs[1]
+
+def backward(ctx, grad):
+    while ctx.count not in (3, 6):
+        pass
+    return grad * ctx.count, None
+
+repeated.register_autograd(backward, setup_context=setup)
+
+@customop_cases(repeated, samples=[(torch.ones(3), 3)], requires_grad=[True], variants=False)
+def test_repeated(): ...
+"""
+
+
+def test_a_backward_that_computes_for_long_is_left_out(suite: Suite) -> None:
+    suite.write("test_it.py", SLOW)
+    suite.run_apart("--customop-checks=relations.call_order").assert_outcomes(passed=1)

@@ -33,7 +33,8 @@ _ELEMENTS = 2**18  # of all arguments and results: they are sent between process
 # Equal calls of one thread: a table that was rounded to float32 must show in float64.
 _TIGHT = dict.fromkeys((torch.float64, torch.complex128), (1e-12, 1e-13))
 _SHOWN = 8  # values in a script
-_SECONDS = 1.0  # of processor time for a call: with other numbers an op may compute for very long
+# Of processor time for a call with its backward: with other numbers an op may compute for very long.
+_SECONDS = 1.0
 
 
 def check_call_order(case: Case) -> None:
@@ -125,6 +126,7 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
                 within_limits(processor_seconds=_SECONDS),
             ):
                 run = case.run(case.inputs())
+                leaves = copied(everything(case, run)) if run.error is None else None
         except LimitExceeded:
             results.append(None)
             continue
@@ -132,7 +134,7 @@ def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leav
             reraise_bug(error)
             results.append(None)
             continue
-        results.append(copied(everything(case, run)) if run.error is None else None)
+        results.append(leaves)
     return results
 
 
