@@ -1,7 +1,9 @@
 """The variants of large sizes, of values of several magnitudes, and what is too costly to try."""
 
 import math
+import resource
 import time
+from pathlib import Path
 from typing import Any, List
 
 import pytest
@@ -233,6 +235,25 @@ def test_a_large_variant_that_takes_too_much_is_skipped(op: Any, reason: str) ->
         large
     )
     assert reason in large[0].message
+
+
+@torch.library.custom_op("t_values::table", mutates_args=())
+def table(x: torch.Tensor, size: int) -> torch.Tensor:
+    return x + torch.empty(2**27 if size > 3 else 1).numel() * 0
+
+
+table.register_fake(lambda x, size: torch.empty_like(x))
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="limits memory on Linux")
+def test_a_number_that_takes_too_much_memory_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    monkeypatch.setattr(variant_validity, "_half_of_memory", lambda: 2**28)
+    results = check_op(table, [(tensor(8), 3)], checks="fake.forward", variants="arguments")
+    by_step = {result.place.variant: (result.outcome, result.skip_code) for result in results}
+    assert by_step["size.more"] == ("skipped", "costly")
+    assert by_step["size.less"] == ("passed", None)
+    assert resource.getrlimit(resource.RLIMIT_AS) == limits
 
 
 @torch.library.custom_op("t_values::rounds", mutates_args=())

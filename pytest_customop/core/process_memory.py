@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 # The files of a control group in versions 2 and 1, seen from inside of a container: the limit, the memory
@@ -39,6 +39,29 @@ def limit_growth(size: int) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (reserved + size, hard))
+
+
+@contextlib.contextmanager
+def growth_limited(size: int) -> Iterator[None]:
+    """In the block, limit this process as `limit_growth` does; a lower limit stays.
+
+    A single call of native code that allocates too much then raises. Nothing could interrupt it.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit_growth(size)
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    with contextlib.suppress(OSError, ValueError):
+        if soft != resource.RLIM_INFINITY and (limit == resource.RLIM_INFINITY or soft < limit):
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def available(root: Path = Path("/")) -> int | None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary, WeakSet
@@ -16,6 +19,7 @@ from ..cases.fake_run import fake_run, shapes_of
 from ..cases.run import Run
 from ..cases.tensors import base_name, is_differentiable
 from ..compat.autograd import is_invalid_gradient
+from ..core.process_memory import available, growth_limited
 from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceback_text
 from ..core.watchdog import COMPUTING, LimitExceeded, within_limits
 from ..core.wording import listed
@@ -35,6 +39,7 @@ from .growth import (
 from .hangs import finding_of
 from .repro import CALL
 
+_NO_MEMORY = re.compile(r"not enough memory|allocate memory|MemoryError|bad_alloc", re.IGNORECASE)
 _LONGEST = 5.0  # seconds of processor time for the calls of a variant with other arguments
 
 
@@ -131,9 +136,12 @@ def _classify_calls(case: Case) -> _Answer:
     large = is_large(case)
     start = processor_seconds()
     # Other numbers may be more work, for example a rate that shares no factor with another rate.
-    longest = _LONGEST if case.kind in ("arguments", "pairs") else math.inf
+    of_numbers = case.kind in ("arguments", "pairs")
+    longest = _LONGEST if of_numbers else math.inf
+    memory = _half_of_memory() if of_numbers and case.placement.device == "cpu" else None
+    limited = contextlib.nullcontext() if memory is None else growth_limited(memory)
     try:
-        with within_limits(processor_seconds=longest):
+        with within_limits(processor_seconds=longest), limited:
             if large:
                 skip_if_costly(case)
                 start = processor_seconds()
@@ -157,6 +165,9 @@ def _classify_calls(case: Case) -> _Answer:
             case.release()
             return skip("costly", str(overrun), unjudged=False)
         return _Failure.of(finding_of(case.op, overrun, case.variant_description))
+    if memory is not None and _NO_MEMORY.search(error_line(error)):
+        case.release()
+        return skip("costly", f"it takes too much memory: {error_line(error)}", unjudged=False)
     finding = alias_rejection(case, error)
     if finding is not None:
         return _Failure.of(finding)
@@ -167,6 +178,13 @@ def _classify_calls(case: Case) -> _Answer:
             text = f"{takes}, but the op raises {error_line(error)}"
             return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", promised is not None)
+
+
+@functools.cache
+def _half_of_memory() -> int | None:
+    """Half of the bytes that are free when the first variant runs; None if nothing tells how many are."""
+    free = available()
+    return None if free is None else free // 2
 
 
 def _is_on_purpose(case: Case, error: BaseException) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import mmap
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -22,7 +20,9 @@ _LINE = 64  # bytes that rows next to each other are aligned to
 _NOTHING, _READ_WRITE = 0, 3  # PROT_NONE, PROT_READ | PROT_WRITE
 _NORESERVE = 0x4000  # MAP_NORESERVE
 _FAILED = ctypes.c_void_p(-1).value
-_HEADROOM = 2**31  # bytes that a call may allocate
+# Bytes that a call may allocate: one that allocates as many as the rows span raises, and does not exhaust
+# the machine.
+HEADROOM = 2**31
 
 
 @dataclass(frozen=True)
@@ -135,28 +135,6 @@ def _touched(first: int, shape: Sequence[int], rows: Rows, width: int) -> Iterat
     for row in range(count):
         low = (first + row * step) // _PAGE * _PAGE
         yield low - _PAGE, -(-(first + row * step + size) // _PAGE) * _PAGE + _PAGE
-
-
-@contextlib.contextmanager
-def little_more_memory() -> Iterator[None]:
-    """Let this process allocate some GB more at most; without a limit if the system reports no size.
-
-    A call that allocates as much memory as the rows span then raises, and does not exhaust the machine.
-    """
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-        size = pages * _PAGE + _HEADROOM
-        limit = size if soft == resource.RLIM_INFINITY else min(size, soft)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _library() -> ctypes.CDLL:

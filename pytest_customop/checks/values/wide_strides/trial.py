@@ -14,6 +14,7 @@ from ....cases.case import Case
 from ....cases.tensors import is_plain
 from ....compat.dense_copies import DenseCopies
 from ....core.forked import Forked, Send
+from ....core.process_memory import growth_limited
 from ....findings import skip
 from ..memory.calls import (
     Caller,
@@ -26,7 +27,7 @@ from ..memory.calls import (
 )
 from ..memory.forked_calls import run_calls_in_copy
 from ..memory.placement import movable
-from ..memory.spread import Rows, little_more_memory, near, reaches_far, spread
+from ..memory.spread import HEADROOM, Rows, near, reaches_far, spread
 
 GRAD_OUTPUT = "grad_output"
 
@@ -189,7 +190,7 @@ class _Calls:
 
         arguments = self._case.inputs().map_distinct(laid)
         dense = contextlib.nullcontext() if self._dense is None or near_only else self._dense
-        with little_more_memory():
+        with growth_limited(HEADROOM):
             with dense:
                 run = self._calls(arguments)
             if run.error is not None:
@@ -201,6 +202,6 @@ class _Calls:
             if not (self._has_backward and outputs and arguments.differentiable()):
                 return values
         grads = [laid(GRAD_OUTPUT, grad) for grad in self._case.grad_outputs(outputs)]
-        with little_more_memory(), dense:
+        with growth_limited(HEADROOM), dense:
             slopes = gradients_of(self._case, run, lambda _: grads)
             return None if slopes is None else [*values, *copied(slopes)]
