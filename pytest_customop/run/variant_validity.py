@@ -215,7 +215,8 @@ def _why_empty_is_valid(case: Case, promised: Run) -> str | None:
     without_entries = any(not is_differentiable(tensor.dtype) for _, tensor in fewer)
     if without_entries and all(_has_no_rows(tensor) for _, tensor in emptied):
         sizes = [tuple(output.shape) for _, output in promised.outputs]
-        if sizes and all(_has_no_elements(size) for size in sizes):
+        all_empty = all(not tensor.numel() for _, tensor in case.inputs().tensors())
+        if sizes and all(_has_no_elements(size, may_depend=all_empty) for size in sizes):
             given = listed([str(size) for size in sizes])
             return f"with no elements in {names} the result has none: the fake kernel gives {given}"
     return None
@@ -227,9 +228,13 @@ def _has_no_rows(tensor: torch.Tensor) -> bool:
     return 0 not in others or (first == 2 and len(others) == 1)
 
 
-def _has_no_elements(sizes: Sequence[object]) -> bool:
-    """Whether a size is 0; sizes of a fake result may be symbols, which may not."""
-    return any(type(size) is int and size == 0 for size in sizes)
+def _has_no_elements(sizes: Sequence[object], *, may_depend: bool) -> bool:
+    """Whether a size of a fake result is 0.
+
+    Args:
+        may_depend: whether one that depends on data, a symbol, counts as 0.
+    """
+    return any(may_depend if type(size) is not int else size == 0 for size in sizes)
 
 
 def _skip_if_call_is_slow(case: Case, seconds: float) -> None:

@@ -612,3 +612,42 @@ def divides_copied_weights():
     return _centred(
         "divides_copied_weights", lambda weights, dtype: weights.to(dtype) / weights.sum().to(dtype)
     )
+
+
+def _runs(name, first):
+    """The bytes at the beginnings of runs of equal bytes; `first(text)` says where the first one begins."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def runs(text: Tensor) -> Tensor:
+        if text.dim() != 1:
+            raise ValueError("a text, please")
+        begins = torch.cat([first(text), text[1:] != text[:-1]])
+        return text[begins.nonzero().flatten()]
+
+    def fake(text: Tensor) -> Tensor:
+        if text.dim() != 1:
+            raise ValueError("a text, please")
+        return text.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+    runs.register_fake(fake)
+    return runs
+
+
+TEXT = (torch.tensor([65, 65, 66, 70, 70, 70], dtype=torch.uint8),)
+
+
+@specimen(
+    TEXT,
+    variant_findings=dict.fromkeys(ON_SHAPES, "eager-raises"),
+    shown_by="text.none",
+    skips=NO_SIZE,
+)
+def runs_of_no_bytes():
+    """A text without bytes has a first run, too; how many runs there are depends on data."""
+    return _runs("runs_of_no_bytes", lambda text: torch.ones(1, dtype=torch.bool))
+
+
+@specimen(TEXT, twin_of="runs_of_no_bytes", skips=NO_SIZE)
+def runs_of_some_bytes():
+    """A text without bytes has no run."""
+    return _runs("runs_of_some_bytes", lambda text: torch.ones(min(1, len(text)), dtype=torch.bool))
