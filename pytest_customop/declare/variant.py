@@ -36,8 +36,6 @@ JOINT = "+"
 MINUS_INFINITY = "has.-inf"
 # Why a variant leaves its sample: the number may be unrelated, equal by chance.
 NUMBER_DIFFERS = "a size that an argument gives as a number differs from it"
-# Why one tensor in another dtype than the others leaves it: an op may be made for equal dtypes.
-MIXED_DTYPES = "one tensor in another dtype"
 # Why positions that are -1 leave what the sample shows: an op may not accept them.
 NEGATIVE = "positions that are -1"
 # The code of the skip if the op rejects a variant.

@@ -6,11 +6,8 @@ sample shows. The rules and the reasons for them are in docs/checks.md.
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import NamedTuple
-
-import torch
 
 from ..cases.argument_names import names_offsets
 from ..cases.case import Case
@@ -34,7 +31,7 @@ from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.partial_gradients import has_gradient_of_some_output
 from ..cases.tensors import base_name, is_differentiable
-from ..declare.variant import MIXED_DTYPES, NEGATIVE, NUMBER_DIFFERS
+from ..declare.variant import NEGATIVE, NUMBER_DIFFERS
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -168,8 +165,6 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
     beyond = None if finding.rejects_others else shown_on.beyond or case.beyond
     if finding.code in _OUTSIDE and beyond == NEGATIVE and not _may_trust_positions(case):
         return None
-    if finding.code == "fake-dtype-mismatch" and beyond == MIXED_DTYPES and _promotes(case):
-        return None
     if finding.code == "result-depends-on-thread-count" and beyond == NUMBER_DIFFERS:
         return None  # with one thread, the op gives the same again and again for these sizes
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
@@ -177,13 +172,6 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
             "the op ignores elements that a larger size adds: it may be made for the sample's size"
         )
     return beyond
-
-
-def _promotes(case: Case) -> bool:
-    """Whether every floating-point result has the dtype that those of the arguments promote to."""
-    given = [t.dtype for _, t in case.inputs().tensors() if is_differentiable(t.dtype)]
-    returned = [t.dtype for _, t in case.eager.outputs if is_differentiable(t.dtype)]
-    return bool(returned) and {*returned} == {functools.reduce(torch.promote_types, given)}
 
 
 def _may_trust_positions(case: Case) -> bool:

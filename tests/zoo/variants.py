@@ -124,7 +124,7 @@ def fake_broadcasts():
     return _product("fake_broadcasts", _same_dtype, lambda x, y: (x * y).contiguous())
 
 
-@specimen((VECTOR, VECTOR), variant_findings=DTYPE, shown_by="y.float64")
+@specimen((VECTOR, VECTOR), variant_notes=DTYPE, shown_by="y.float64")
 def fake_does_not_promote():
     """The real kernel promotes, the fake one returns the dtype of the first argument."""
     return _product("fake_does_not_promote", _same_shape, lambda x, y: x.new_empty(x.shape))

@@ -23,7 +23,7 @@ from ...cases.tensors import base_name
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.inputs import TensorSpec
 from ...declare.ops import Op
-from ...declare.variant import MIXED_DTYPES, Step
+from ...declare.variant import Step
 from .named_dtypes import floats_beside
 from .sample_view import SampleView, TensorArgument
 from .values import range_of
@@ -76,7 +76,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         is_half = tensor.floating and tensor.dtype.itemsize == 2
         is_mixed = is_half and may_be_wider(view.op, base_name(tensor.path))
         said = promotes or is_mixed
-        beyond = None if said and tensor.floating else MIXED_DTYPES
+        beyond = None if said and tensor.floating else "one tensor in another dtype"
         changed = replace(tensor.spec, dtype=wider)
         if is_drawable(changed):
             name = dtype_name(wider)
