@@ -65,7 +65,10 @@ GROUPS = (tensor(6, 3), tensor(6, dtype=torch.int64, low=0, high=3))
 
 @specimen(
     GROUPS,
-    variant_findings={"relations.precision": "precision-mismatch"},
+    variant_findings={
+        "relations.precision": "precision-mismatch",
+        "values.finite": "result-is-nan",
+    },
     shown_by="wide",
 )
 def softmax_shifted_by_all():
