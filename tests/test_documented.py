@@ -590,3 +590,8 @@ def test_zero_for_zeros(text: str, said: bool) -> None:
 )
 def test_an_op_that_treats_groups_apart(text: str, said: bool) -> None:
     assert documented.keeps_groups_apart(op_with(text)) is said
+
+
+def test_a_namespace_says_nothing_about_an_op() -> None:
+    assert documented.is_softmax(Op(None, "ns::row_softmax"))
+    assert not documented.is_softmax(Op(None, "softmax_ops::scale"))

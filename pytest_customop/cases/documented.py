@@ -212,12 +212,12 @@ def keeps_groups_apart(op: Op) -> bool:
 
 def is_softmax(op: Op) -> bool:
     """Whether the name of an op says that it computes a softmax, or the logarithm of its denominator."""
-    return _SOFTMAX.search(op.name) is not None
+    return _SOFTMAX.search(op.own_name) is not None
 
 
 def gives_variance(op: Op) -> bool:
     """Whether the name of an op, or a sentence, speaks of a variance or of a normalisation by one."""
-    words = op.name.partition("::")[2].replace("_", " ")
+    words = op.own_name.replace("_", " ")
     return any(map(_VARIANCE.search, (words, *sentences(op, of_op=True))))
 
 

@@ -75,7 +75,7 @@ class DtypeCode(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def dtype_code(op: Op) -> DtypeCode:
     """Read the names of an op and of its arguments, and the source of its Python functions."""
-    names = [op.name.partition("::")[2], *(argument.name for argument in op.arguments)]
+    names = [op.own_name, *(argument.name for argument in op.arguments)]
     wraps = next((f"the name {name}" for name in names if _WRAPPING_NAMES.search(name)), "")
     depends, is_known = False, False
     modular = f"the name {names[0]}" if _MODULAR_NAMES.search(names[0]) else ""

@@ -49,6 +49,11 @@ class Op:
         return self.overload(*args, **kwargs)
 
     @property
+    def own_name(self) -> str:
+        """The name without the namespace."""
+        return self.name.partition("::")[2]
+
+    @property
     def schema(self) -> Any:
         """The parsed schema; `str` gives its text."""
         return schema_of(self.overload)

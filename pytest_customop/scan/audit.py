@@ -108,7 +108,7 @@ def _failures(op: Op) -> Iterator[Finding]:
 
 def _notes(op: Op) -> Iterator[Finding]:
     schema = f"the schema: {op.schema}"
-    base = op.name.partition("::")[2].partition(".")[0]
+    base = op.own_name.partition(".")[0]
     if base.endswith("_") and not base.endswith("__") and not op.mutated:
         text = f"{op.name} is named like an in-place op, but its schema mutates no argument"
         yield Finding("inplace-undeclared", text, schema)

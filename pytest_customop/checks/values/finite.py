@@ -77,7 +77,7 @@ def _reason_against_nan(case: Case, result: torch.Tensor) -> str:
 def _quantizes(case: Case) -> bool:
     """Whether the op computes the scales of what it quantizes: it gets no other floating-point tensor."""
     floating = [tensor for _, tensor in case.inputs().tensors() if tensor.is_floating_point()]
-    return _QUANTIZES.search(case.op.name) is not None and len(floating) == 1
+    return _QUANTIZES.search(case.op.own_name) is not None and len(floating) == 1
 
 
 def _guard(case: Case) -> str:
@@ -120,7 +120,8 @@ FINDINGS = {
         ),
         fix=(
             "Divide by max(count, 1), or by a length or scale of at least some eps, or write 0 where "
-            "nothing is left. If NaN is intended, mention it in the docstring: the check is then silent."
+            "nothing is left. In a softmax, subtract the largest number of each row first. If NaN is "
+            "intended, mention it in the docstring: the check is then silent."
         ),
         before="""
 out = sums / counts[:, None]              # 0 / 0 for an empty bag
