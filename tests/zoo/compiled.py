@@ -404,6 +404,8 @@ def last_of_groups():
 
     @torch.library.custom_op("zoo::last_of_groups", mutates_args=())
     def last_of_groups(x: Tensor, group: Tensor) -> Tuple[Tensor, Tensor]:
+        if group.shape[0] != x.shape[0]:
+            raise ValueError("a group for each row, please")
         count = int(group.max()) + 1 if len(group) else 0
         rows, columns = x.shape
         places = torch.arange(rows, device=x.device)[:, None].expand(rows, columns)

@@ -221,6 +221,8 @@ def counted_by_a_table():
     """Correct: how often each number comes, by a table as long as the largest one."""
 
     def kernel(x):
+        if not len(x):
+            return x.clone()
         table = torch.zeros(int(x.max()) - int(x.min()) + 1, dtype=torch.int64)
         table.index_add_(0, x - x.min(), torch.ones_like(x))
         return table[x - x.min()]
@@ -233,7 +235,7 @@ def marked_in_a_table_from_0():
     """Correct: whether a number comes first, by a table from 0 to the largest one."""
 
     def kernel(x):
-        table = torch.full((int(x.max()) + 1,), -1)
+        table = torch.full((max(x.tolist(), default=-1) + 1,), -1)
         for at, number in enumerate(x.tolist()):
             if table[number] < 0:
                 table[number] = at

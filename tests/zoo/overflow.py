@@ -374,7 +374,7 @@ def running_variance():
         weight = (~far).to(mean.dtype) * 0.1
         mean.add_(difference * weight)
         variance.mul_(1 - weight).add_(weight * difference.square())
-        return far
+        return far.contiguous()
 
     running_variance.register_fake(
         lambda frame, mean, variance: frame.new_empty(frame.shape, dtype=torch.bool)
