@@ -71,6 +71,24 @@ def scale_and_shift_of_each():
     return _op("scale_and_shift_of_each", kernel)
 
 
+@aot(
+    (tensor(5, 3), tensor(4, dtype=torch.int64, low=0, high=5), tensor(4)),
+    twin_of=("divides_by_what_was_given",),
+)
+def mean_of_weighted_rows():
+    """Divides by the number of positions: a single one, with four weights, is no mean of four."""
+
+    @torch.library.custom_op("zoo::mean_of_weighted_rows", mutates_args=())
+    def mean_of_weighted_rows(table: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
+        rows = table.detach()[indices] * weights[:, None]
+        return rows.sum(0) / max(indices.shape[0], 1)
+
+    mean_of_weighted_rows.register_fake(
+        lambda table, indices, weights: table.new_empty(table.shape[1])
+    )
+    return mean_of_weighted_rows
+
+
 def _summed(name, check):
     """The squared distances from all points, added up."""
 

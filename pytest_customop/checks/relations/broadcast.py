@@ -106,6 +106,7 @@ def _ways(case: Case) -> Iterator[_Shared]:
 
     The number of entries is three or more. It is the first size of the argument and of another one, or of
     another one alone. No other dim of the argument has this size, because it might be taken for the batch.
+    A list of numbers is not cut to one: torch might broadcast it where the op counts its numbers.
     """
     tensors = dict(case.inputs().tensors())
     plain = {name: tensor for name, tensor in tensors.items() if is_plain(tensor)}
@@ -114,10 +115,10 @@ def _ways(case: Case) -> Iterator[_Shared]:
             continue
         batches = {other.shape[0] for key, other in plain.items() if key != name and other.dim()}
         shape = tuple(tensor.shape)
-        if shape and shape[0] in batches and shape[0] >= _ENTRIES and shape[0] not in shape[1:]:
+        has_rows = len(shape) > 1 and shape[0] in batches
+        if has_rows and shape[0] >= _ENTRIES and shape[0] not in shape[1:]:
             yield _Shared(name, "x[:1]", shape[0], (1, *shape[1:]), True)
-            if len(shape) > 1:
-                yield _Shared(name, "x[0]", shape[0], shape[1:], False)
+            yield _Shared(name, "x[0]", shape[0], shape[1:], False)
         for batch in sorted(batches - {*range(_ENTRIES), *shape}):
             yield _Shared(name, "x", batch, shape, False)
 
