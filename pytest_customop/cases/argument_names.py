@@ -28,6 +28,10 @@ _BUFFER = re.compile(
 _EDGE_ENDS = re.compile(
     r"(^|_)(src|dst|sources?|senders?|receivers?)(_(idx|index|indices|nodes?|ids?))?$"
 )
+# The columns of a row, or the neighbours of a node, which are those of others too.
+_COLUMNS = re.compile(
+    r"(^|_)(cols?|columns?)(_ind(ex|ices)?|_idx)?$|(^|_)(neighbou?rs?|nbrs?)(_idx)?$"
+)
 # Numbers that say yes or no, or count something, in floating point too.
 _EXACT = re.compile(
     r"(^|_)(\w*masks?|valid|keep|kept|active|alive|done|dones|is|has|flags?|one_?hot|indicators?|visible"
@@ -42,6 +46,10 @@ _LARGE_NUMBERS = re.compile(
 _TABLE_SIZE = re.compile(
     r"(^|_)(n|num)_(embeddings?|rows|slots|shards|cells|experts)($|_)"
     r"|(^|_)(buckets?|bins|table_size|hash_size|modulus|capacity)($|_)"
+)
+# How many places there are for positions, or positions for keys.
+_COUNT_OF_PLACES = re.compile(
+    r"(^|_)(n|num|nb|number_of|max)_\w+$|(^|_)(n|size|sizes|rows|cols|columns|nodes|vertices|vocab)$"
 )
 _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 
@@ -61,6 +69,11 @@ def names_edge_ends(name: str) -> bool:
     return bool(_EDGE_ENDS.search(name))
 
 
+def names_columns(name: str) -> bool:
+    """Whether an argument of this name holds the columns of rows, or the neighbours of nodes."""
+    return bool(_COLUMNS.search(name))
+
+
 def names_large_numbers(name: str) -> bool:
     """Whether integers of this name are large in use: ids, hashes, times."""
     return bool(_LARGE_NUMBERS.search(name))
@@ -69,6 +82,11 @@ def names_large_numbers(name: str) -> bool:
 def names_table_size(name: str) -> bool:
     """Whether an argument of this name says how many places a table has: `num_buckets`."""
     return bool(_TABLE_SIZE.search(name))
+
+
+def names_counts_of_places(name: str) -> bool:
+    """Whether a number of this name may say how many places there are for positions: `num_nodes`."""
+    return bool(_COUNT_OF_PLACES.search(name))
 
 
 def names_seed(name: str) -> bool:

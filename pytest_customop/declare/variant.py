@@ -36,6 +36,8 @@ JOINT = "+"
 MINUS_INFINITY = "has.-inf"
 # Why a variant leaves its sample: the number may be unrelated, equal by chance.
 NUMBER_DIFFERS = "a size that an argument gives as a number differs from it"
+# Why an optional tensor leaves its sample: the op may be made for another shape of it.
+UNSHAPED = "an optional tensor given, of a size that the sample does not show"
 # Why positions that are -1 leave what the sample shows: an op may not accept them.
 NEGATIVE = "positions that are -1"
 # The code of the skip if the op rejects a variant.

@@ -207,3 +207,45 @@ def padded_positions():
         return _put(torch.zeros_like(x), index.clamp(min=0), grad, True)
 
     return _with_gradient_of_positions(padded, gradient)
+
+
+def _columns_of_rows(name, accumulate):
+    """The product of a sparse matrix of ones, by the columns of its rows, and a dense one."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def product(x: Tensor, ptr: Tensor, col: Tensor) -> Tensor:
+        if x.dim() != 2 or ptr.dim() != 1 or col.dim() != 1:
+            raise ValueError("points, the offsets of rows and their columns, please")
+        rows = torch.arange(len(ptr) - 1).repeat_interleave(ptr.diff())
+        return x.new_zeros(len(ptr) - 1, x.shape[1]).index_add(0, rows, x[col])
+
+    product.register_fake(lambda x, ptr, col: x.new_empty(ptr.shape[0] - 1, x.shape[1]))
+
+    def setup(ctx, inputs, output):
+        x, ptr, col = inputs
+        ctx.points = x.shape[0]
+        ctx.save_for_backward(ptr, col)
+
+    def backward(ctx, grad):
+        ptr, col = ctx.saved_tensors
+        rows = torch.arange(len(ptr) - 1).repeat_interleave(ptr.diff())
+        into = grad.new_zeros(ctx.points, grad.shape[1])
+        return _put(into, col, grad[rows], accumulate), None, None
+
+    product.register_autograd(backward, setup_context=setup)
+    return product
+
+
+COLUMNS = (tensor(4, 3), torch.tensor([0, 2, 3, 4]), torch.tensor([0, 3, 1, 2]))
+
+
+@specimen(COLUMNS, variant_findings=MISMATCH, shown_by="col.in_two_parts", skips=NO_SIZE)
+def keeps_the_last_row_of_a_column():
+    """The backward overwrites where two rows have the same column."""
+    return _columns_of_rows("keeps_the_last_row_of_a_column", accumulate=False)
+
+
+@specimen(COLUMNS, twin_of="keeps_the_last_row_of_a_column", skips=NO_SIZE)
+def adds_up_the_rows_of_a_column():
+    """The backward adds up over rows."""
+    return _columns_of_rows("adds_up_the_rows_of_a_column", accumulate=True)

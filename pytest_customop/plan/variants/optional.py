@@ -8,22 +8,32 @@ from dataclasses import replace
 
 import torch
 
+from ...cases.documented import lines_about
+from ...cases.documented_shapes import documented_shape
 from ...declare.inputs import TensorSpec
-from ...declare.variant import Step
+from ...declare.variant import UNSHAPED, Step
 from .sample_view import SampleView, TensorArgument
 
 _MASK = re.compile(r"(^|_)masks?($|_)")
-_UNSHAPED = "an optional tensor given, of a size that the sample does not show"
 
 
 def steps(view: SampleView, name: str) -> Iterator[Step]:
-    """The tensor like the first floating-point one, a row of it, a number per channel, and one number.
+    """The tensor in the shape that a docstring gives it, or in several guessed ones.
+
+    These are the shape of the first floating-point one, a row of it, a number per channel, and one number.
 
     The dtype is that of the first floating-point tensor; a mask is tried as booleans too. Channels are the
     dim after the batch.
     """
     like = next((tensor for tensor in view.tensors if tensor.floating), None)
     if like is None:
+        return
+    shapes = {tensor.path: tensor.shape for tensor in view.tensors}
+    documented = documented_shape(view.op, name, shapes)
+    if documented is not None:
+        boolean = _MASK.search(name) and "bool" in lines_about(view.op, name)
+        spec = TensorSpec(documented, torch.bool) if boolean else _resized(like, documented)
+        yield _given(name, "given", f"{name} given, in the shape of the docstring", spec, 4)
         return
     shape = like.shape
     if _MASK.search(name):
@@ -38,11 +48,11 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
         channels = _resized(like, shape[1:2])
         what = f"{name} given, a number for each of dim 1 of {like.path}"
         # Native code may not check the size.
-        beyond = _UNSHAPED if view.may_read_outside else None
+        beyond = UNSHAPED if view.may_read_outside else None
         yield _given(name, "channels", what, channels, 5, beyond)
     if shape:
         single = _resized(like, ())
-        yield _given(name, "number", f"{name} given, without dims", single, 9, _UNSHAPED)
+        yield _given(name, "number", f"{name} given, without dims", single, 9, UNSHAPED)
 
 
 def _resized(like: TensorArgument, shape: tuple[int, ...]) -> TensorSpec:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from ...cases.argument_names import names_edge_ends, names_offsets
+from ...cases.argument_names import names_columns, names_edge_ends, names_offsets
 from ...cases.documented import adds_up_repeated, may_repeat
 from ...core.wording import listed_briefly
 from ...declare.variant import Step
@@ -25,9 +25,11 @@ _RANK = 5
 def steps(view: SampleView) -> Iterator[Step]:
     """One integer tensor with an entry that occurs twice; not a permutation, and not offsets.
 
-    Also several of the same size, for example of rows and columns, with an entry that occurs twice in all.
+    Also several of the same size, for example of rows and columns, with an entry that occurs twice in all;
+    and a position that occurs in two parts, though in no part twice.
     """
     yield from _repeated_in_all(view)
+    yield from _repeated_in_parts(view)
     for tensor in view.tensors:
         if not _may_repeat(view, tensor):
             continue
@@ -59,6 +61,24 @@ def _repeated_in_all(view: SampleView) -> Iterator[Step]:
             yield Step(f"{group[0].path}.repeated_in_all", what, changes, _RANK, beyond=beyond)
 
 
+def _repeated_in_parts(view: SampleView) -> Iterator[Step]:
+    """The first position of a part is that of the part before, which may be the column of several rows."""
+    for tensor in filter(_lists_positions, view.tensors):
+        if counts_sizes(tensor) or (tensor.is_permutation and not names_columns(tensor.path)):
+            continue
+        for offsets in view.tensors:
+            ends = _ends_of_parts(offsets, tensor)
+            for begin, middle, end in zip(ends, ends[1:], ends[2:], strict=False):
+                values = tensor.listed.clone()
+                values[middle:end] = values[middle:end].sort().values
+                values[middle : middle + 1] = values[begin : begin + 1]
+                if begin < middle < end and len({*values[middle:end].tolist()}) == end - middle:
+                    what = f"{tensor.path}: one number in two parts"
+                    spec = replace(tensor.spec, values=values)
+                    yield Step(f"{tensor.path}.in_two_parts", what, {tensor.path: spec}, _RANK)
+                    return
+
+
 def _lists_positions(tensor: TensorArgument) -> bool:
     return (
         tensor.holds_positions
@@ -82,13 +102,21 @@ def _why_beyond(view: SampleView, tensor: TensorArgument) -> str | None:
     return why_beyond(tensor, several) if several or len(tensor.shape) == 1 else None
 
 
-def _begins_unordered_parts(offsets: TensorArgument, tensor: TensorArgument) -> bool:
-    """Whether one tensor holds the offsets of parts of the other, and these parts are not sorted."""
+def _ends_of_parts(offsets: TensorArgument, tensor: TensorArgument) -> list[int]:
+    """The numbers of one tensor, if they are the offsets of parts of the other; else none."""
     listed = offsets.spec.values is not None and tensor.spec.values is not None
     if not listed or not (names_offsets(offsets.path) and offsets.is_sorted):
-        return False
+        return []
     ends = offsets.listed.flatten().tolist()
     if tensor.listed.dim() != 1 or not ends or ends[0] != 0 or ends[-1] > tensor.listed.numel():
+        return []
+    return [int(end) for end in ends]
+
+
+def _begins_unordered_parts(offsets: TensorArgument, tensor: TensorArgument) -> bool:
+    """Whether one tensor holds the offsets of parts of the other, and these parts are not sorted."""
+    ends = _ends_of_parts(offsets, tensor)
+    if not ends:
         return False
     descents = (tensor.listed.diff() < 0).nonzero().flatten() + 1
     return not {*descents.tolist()} <= {*ends}

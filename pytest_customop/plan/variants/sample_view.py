@@ -13,6 +13,7 @@ import torch
 from ...cases.arguments import Placement, dtype_of, wants_grad
 from ...cases.crash_risk import crash_risk
 from ...cases.documented_numbers import at_least_zero
+from ...cases.documented_shapes import names_of_sizes
 from ...cases.template import (
     counted_sizes,
     described,
@@ -212,6 +213,11 @@ class SampleView:
         }
         all_sizes = {size for tensor in self.tensors for size in tensor.shape}
         return frozenset(all_sizes - fixed)
+
+    @functools.cached_property
+    def size_names(self) -> Mapping[tuple[str, int], str]:
+        """How docstrings call each size, by path and dim; empty unless they give all shapes."""
+        return names_of_sizes(self.op, {tensor.path: tensor.shape for tensor in self.tensors}) or {}
 
     def _tensors(self) -> Iterator[TensorArgument]:
         descriptions = [*self._descriptions()]

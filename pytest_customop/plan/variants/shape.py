@@ -5,11 +5,13 @@ Sizes that are equal in the sample may have to stay equal. They change together 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
+from ...core.wording import listed_briefly
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 from .shown_sizes import Sizes, with_numbers
@@ -42,6 +44,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     first = view.tensors[0].path
     yield from _together(view, groups)
     yield from _distinct(view, tensors, free)
+    yield from _named_apart(view, free)
     for group in groups:
         yield from _group(view, group, _name(group[0], first, len(group)), alone=False)
     yield from _batched(view, tensors)
@@ -122,6 +125,38 @@ def _distinct(
     if len(tensors) > 1:
         description = "the sizes distinct, as of factors of a product"
         yield from resizing(view, by_product, "distinct_product", description, 4, alone=True)
+
+
+def _named_apart(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
+    """Sizes that docstrings give different names, but are equal in the sample: apart, and each alone.
+
+    They become multiples: a size may have to be even, or a multiple of another one.
+    """
+    terms = {name for name in view.size_names.values() if not name.isidentifier()}
+    bound = {word for term in terms for word in re.findall(r"\w+", term)} | {*view.given}
+    fixed = {view.size_names[key] for key in view.size_names.keys() - {place.key for place in free}}
+    named: dict[int, dict[str, list[DimPlace]]] = {}
+    for place in free:
+        name = view.size_names.get(place.key, "")
+        if name.isidentifier() and name not in bound | fixed and place.size > 1:
+            named.setdefault(place.size, {}).setdefault(name, []).append(place)
+    for group in by_size(free):
+        size = group[0].size
+        equal = named.get(size, {})
+        if len({view.size_names.get(place.key) for place in group}) < 2 or not equal:
+            continue
+        names = listed_briefly([*equal])
+        apart = {
+            place.key: times * size
+            for times, places in enumerate(equal.values(), 1)
+            for place in places
+        }
+        description = f"the sizes {names}, which a docstring tells apart, made different"
+        yield from resizing(view, apart, f"apart.{size}", description, 2)
+        for name, places in equal.items():
+            doubled = {place.key: 2 * size for place in places}
+            description = f"the size {name}, of a docstring, doubled"
+            yield from resizing(view, doubled, f"doubled.{name}", description, 4)
 
 
 def _group(view: SampleView, group: Sequence[DimPlace], name: str, alone: bool) -> Iterator[Step]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -63,14 +63,15 @@ def beyond_sample(
         tensor.path: [sizes.get((tensor.path, dim), size) for dim, size in enumerate(tensor.shape)]
         for tensor in view.tensors
     }
-    became = _became(view, sizes)
+    became = _became_by_name(view, sizes)
     if any(len(new_sizes) > 1 for new_sizes in became.values()):
         return UNTIED
-    changes = {size: new_size for size, (new_size,) in became.items() if new_size != size}
+    changes = {(size, new) for (size, _), (new,) in became.items() if new != size}
+    changed = {size for size, _ in changes}
     if numbers:
-        if view.may_read_outside and _has_multiples(view, changes):
+        if view.may_read_outside and _has_multiples(view, changed):
             return "a number changed, but not the sizes and numbers that are multiples of it"
-    elif changes.keys() & set(numbers_in(view.given)):
+    elif changed & set(numbers_in(view.given)):
         return NUMBER_DIFFERS
     if any(
         _is_counted(view, arguments, tensor, math.prod(new[tensor.path])) for tensor in view.tensors
@@ -95,9 +96,18 @@ def beyond_sample(
 def _became(view: SampleView, sizes: Sizes) -> Mapping[int, set[int]]:
     """The new sizes of each size in the sample; several if equal sizes change differently."""
     became: dict[int, set[int]] = defaultdict(set)
+    for (size, _), new in _became_by_name(view, sizes).items():
+        became[size] |= new
+    return became
+
+
+def _became_by_name(view: SampleView, sizes: Sizes) -> Mapping[tuple[int, str], set[int]]:
+    """The same where docstrings give sizes names: equal sizes of different names are apart."""
+    became: dict[tuple[int, str], set[int]] = defaultdict(set)
     for tensor in view.tensors:
         for dim, size in enumerate(tensor.shape):
-            became[size].add(sizes.get((tensor.path, dim), size))
+            place = tensor.path, dim
+            became[size, view.size_names.get(place, "")].add(sizes.get(place, size))
     return became
 
 
@@ -124,11 +134,13 @@ def _changed_numbers(view: SampleView, changes: Mapping[int, int]) -> dict[str, 
     }
 
 
-def _has_multiples(view: SampleView, changes: Mapping[int, int]) -> bool:
+def _has_multiples(view: SampleView, changed: set[int]) -> bool:
     """Whether a size or number that stays is a multiple of a number that changes."""
-    kept = {size for tensor in view.tensors for size in tensor.shape} | set(numbers_in(view.given))
-    changed = changes.keys() & set(numbers_in(view.given))
-    return any(size % divisor == 0 for divisor in changed for size in kept - changes.keys() if size)
+    numbers = set(numbers_in(view.given))
+    kept = {size for tensor in view.tensors for size in tensor.shape} | numbers
+    return any(
+        size % divisor == 0 for divisor in changed & numbers for size in kept - changed if size
+    )
 
 
 def _is_counted(
@@ -187,7 +199,7 @@ def _has_repeated_group(tensors: Sequence[TensorArgument]) -> bool:
 
 
 def _leaves_positions_outside(
-    view: SampleView, changes: Mapping[int, int], new: Mapping[str, list[int]]
+    view: SampleView, changes: Collection[tuple[int, int]], new: Mapping[str, list[int]]
 ) -> bool:
     """Whether a size of another tensor becomes too small for the positions in a tensor."""
     for tensor in view.tensors:
@@ -196,7 +208,7 @@ def _leaves_positions_outside(
         most = tensor.highest_position
         others = {size for other in view.tensors if other is not tensor for size in other.shape}
         if most is not None and any(
-            changed <= most < size for size, changed in changes.items() if size in others
+            changed <= most < size for size, changed in changes if size in others
         ):
             return True
     return False
