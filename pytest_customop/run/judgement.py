@@ -22,6 +22,7 @@ from ..cases.documented import (
     gets_no_gradient,
     has_own_generator,
     has_part_without_gradient,
+    has_zero_derivative,
     is_differentiable_by,
     is_learned,
     is_not_differentiable,
@@ -31,7 +32,7 @@ from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.partial_gradients import has_gradient_of_some_output
 from ..cases.tensors import base_name, is_differentiable
-from ..declare.variant import NEGATIVE, NUMBER_DIFFERS
+from ..declare.variant import NEGATIVE, NUMBER_DIFFERS, UNSHAPED
 from ..findings import (
     BEYOND_SAMPLE,
     NOT_ASKED,
@@ -121,6 +122,8 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(NOT_ASKED, "no tensor of the sample has requires_grad=True")
     if finding.code == "gradient-missing" and gets_no_gradient(case.op, _without_gradient(finding)):
         return Note(NOT_ASKED, "a docstring says that the argument gets no gradient")
+    if _is_zero_by_formula(finding) and has_zero_derivative(case.op):
+        return Note(NOT_ASKED, "a docstring says that the derivative is zero")
     if _leaves_out_a_part(case, finding):
         return Note(NOT_ASKED, "a docstring says that a part of the argument gets no gradient")
     if finding.code == "autograd-registration" and is_not_differentiable(case.op):
@@ -167,11 +170,27 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
         return None
     if finding.code == "result-depends-on-thread-count" and beyond == NUMBER_DIFFERS:
         return None  # with one thread, the op gives the same again and again for these sizes
+    if not beyond and _is_broadcast_along_added_tensor(shown_on):
+        return UNSHAPED
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
         return (
             "the op ignores elements that a larger size adds: it may be made for the sample's size"
         )
     return beyond
+
+
+def _is_broadcast_along_added_tensor(case: Case) -> bool:
+    """Whether a result has another shape where a variant gives a tensor that its sample leaves out."""
+    sample = case.base_case
+    if sample is None or sample.eager.error is not None:
+        return False
+    before = {name for name, _ in sample.inputs().tensors()}
+    if all(name in before for name, _ in case.inputs().tensors()):
+        return False
+    shapes = {name: output.shape for name, output in sample.eager.outputs}
+    return any(
+        output.shape != shapes.get(name, output.shape) for name, output in case.eager.outputs
+    )
 
 
 def _may_trust_positions(case: Case) -> bool:
@@ -203,11 +222,15 @@ def _leaves_out_a_part(case: Case, finding: Finding) -> bool:
 
     On a variant with other positions it may be 0 everywhere.
     """
-    is_zero = finding.code == "gradient-mismatch" and " is 0 by the formula" in finding.message
-    is_missing = finding.code == "gradient-missing" and case.kind == "positions"
-    if not is_zero and not is_missing:
+    is_missing = finding.code == "gradient-missing"
+    if not _is_zero_by_formula(finding) or (is_missing and case.kind != "positions"):
         return False
     return has_part_without_gradient(case.op, _without_gradient(finding))
+
+
+def _is_zero_by_formula(finding: Finding) -> bool:
+    is_zero = finding.code == "gradient-mismatch" and " is 0 by the formula" in finding.message
+    return is_zero or finding.code == "gradient-missing"
 
 
 def _asks_for_gradients(case: Case) -> bool:

@@ -651,3 +651,77 @@ def runs_of_no_bytes():
 def runs_of_some_bytes():
     """A text without bytes has no run."""
     return _runs("runs_of_some_bytes", lambda text: torch.ones(min(1, len(text)), dtype=torch.bool))
+
+
+ATTENTION = (tensor(2, 3, 4), tensor(2, 5, 4), tensor(2, 5, 4))
+
+
+def _attention(name, size):
+    """Attention; `size(query, value)` is the last size of the result by the fake kernel."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Attention by products of at least 0.
+
+        Args:
+            query: (B, T, D)
+            key: (B, S, D)
+            value: (B, S, Dv)
+
+        Returns:
+            (B, T, Dv)
+        """
+        check(query, key, value)
+        products = (query.unsqueeze(2) * key.unsqueeze(1)).sum(-1).relu()
+        return (products.unsqueeze(3) * value.unsqueeze(1)).sum(2)
+
+    def check(query, key, value):
+        fits = key.shape[1:] == (value.shape[1], query.shape[2])
+        if not fits or not query.shape[0] == key.shape[0] == value.shape[0]:
+            raise ValueError("queries, and as many keys as values, please")
+        if not query.dtype == key.dtype == value.dtype:
+            raise ValueError("one dtype, please")
+
+    @attention.register_fake
+    def _(query, key, value):
+        check(query, key, value)
+        return query.new_empty(*query.shape[:2], size(query, value))
+
+    return attention
+
+
+@specimen(
+    ATTENTION,
+    variant_findings={"fake.forward": "fake-shape-mismatch"},
+    shown_by="apart.4",
+)
+def values_as_wide_as_queries():
+    """The fake kernel takes the width of the queries, which the docstring tells from that of the values."""
+    return _attention("values_as_wide_as_queries", lambda query, value: query.shape[-1])
+
+
+@specimen(ATTENTION, twin_of="values_as_wide_as_queries")
+def values_of_their_own_width():
+    """It takes that of the values."""
+    return _attention("values_of_their_own_width", lambda query, value: value.shape[-1])
+
+
+@specimen(
+    (tensor(4, 6), torch.tensor([2, 0, 3, 1]), tensor(4)),
+    (tensor(5, 3), torch.tensor([4, 1, 0]), None),
+    variant_notes={"fake.forward": "fake-shape-mismatch"},
+    shown_by="gate.given",
+    skips={"fake.symbolic": "no-second-size"},
+)
+def gates_of_slots():
+    """Correct: a gate as large as the tokens, which no sample shows, would be broadcast."""
+
+    @torch.library.custom_op("zoo::gates_of_slots", mutates_args=())
+    def gates_of_slots(x: Tensor, index: Tensor, gate: Optional[Tensor]) -> Tensor:
+        rows = x.index_select(0, index)
+        if gate is None:
+            return rows
+        return (rows * gate.detach().to(x.dtype).unsqueeze(1)).contiguous()
+
+    gates_of_slots.register_fake(lambda x, index, gate: x.new_empty(index.shape[0], x.shape[1]))
+    return gates_of_slots
