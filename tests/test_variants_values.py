@@ -471,3 +471,15 @@ def test_parts_of_a_large_variant_have_the_rows_that_they_count(counts: str) -> 
     results = check_op(parts, [(tensor(6), given)], checks="fake.forward", variants="large")
     assert any((result.place.variant or "").endswith("many_parts") for result in results)
     assert not beyond
+
+
+def test_a_count_without_dims_has_no_parts() -> None:
+    @torch.library.custom_op("t_values::running_mean", mutates_args=("mean", "count"))
+    def running_mean(mean: torch.Tensor, count: torch.Tensor, rows: torch.Tensor) -> None:
+        count.add_(rows.shape[0])
+        mean.add_((rows.mean(0) - mean) * rows.shape[0] / count)
+
+    sample = (torch.zeros(4), torch.tensor(6), torch.randn(3, 4))
+    results = check_op(running_mean, [sample], checks="fake.forward", variants="quick")
+    assert any(result.place.variant for result in results)
+    assert not [result for result in results if result.outcome in ("failed", "error")]

@@ -228,8 +228,11 @@ def _emptied(lengths: torch.Tensor, empty: int) -> torch.Tensor:
 
 
 def counts_sizes(tensor: TensorArgument) -> bool:
-    """Whether the numbers look like offsets into another tensor, or lengths that add up to its size."""
-    if not tensor.counted:
+    """Whether the numbers look like offsets into another tensor, or lengths that add up to its size.
+
+    A single number without dims has no parts.
+    """
+    if not tensor.counted or not tensor.shape:
         return False
     ends_there = tensor.is_sorted and int(tensor.listed.max()) in tensor.others
     return ends_there or adds_up_to_size(tensor.listed, tensor.others)
