@@ -65,15 +65,16 @@ def check_large_integers(case: Case) -> None:
 def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
     """The sample's int64 tensors that stand for numbers, by path.
 
-    Ids may be positions too. A kernel in Python then raises, or its results change with each id.
+    Ids may be positions too. A kernel in Python then raises, or its results change with each id. A native
+    one may leave its memory, but only that of a copy of this process.
     """
     is_native = may_crash(case)
     specs = dict(case.sample_tensors())
     arguments: dict[str, TensorSpec | torch.Tensor] = {}
     for name, tensor in case.inputs().tensors():
         base = base_name(name)
-        unfit = names_positions(base) and (is_native or not names_large_numbers(base))
-        if unfit or (names_seed(base) and not names_large_numbers(base)) or name not in specs:
+        unfit = names_positions(base) or names_seed(base)
+        if (unfit and not names_large_numbers(base)) or name not in specs:
             continue
         if tensor.dtype != torch.int64 or not is_plain(tensor) or not tensor.numel():
             continue
