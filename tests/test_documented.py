@@ -11,6 +11,7 @@ from pytest_customop.cases import (
     documented_batches,
     documented_dtypes,
     documented_numbers,
+    documented_shapes,
 )
 from pytest_customop.declare.ops import Op, resolve
 
@@ -595,3 +596,73 @@ def test_an_op_that_treats_groups_apart(text: str, said: bool) -> None:
 def test_a_namespace_says_nothing_about_an_op() -> None:
     assert documented.is_softmax(Op(None, "ns::row_softmax"))
     assert not documented.is_softmax(Op(None, "softmax_ops::scale"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        ("boxes: (N, 4)\nscores: (N,)", {"boxes": ("N", "4"), "scores": ("N",)}),
+        (
+            "Scales ``boxes`` ``[N, 4]`` by ``scores`` of shape ``[N]``.",
+            {"boxes": ("N", "4"), "scores": ("N",)},
+        ),
+        (
+            "boxes and scores: float32 (rows, columns)",
+            dict.fromkeys(("boxes", "scores"), ("rows", "columns")),
+        ),
+        ("boxes: [R + 1, 2 * D]", {"boxes": ("R+1", "2*D")}),
+        ("scores: (N) of them", {"scores": ("N",)}),
+        ("boxes (float32): of any shape\nscores (optional)", {}),
+        ("the result is boxes[i, j] * scores[j], as f(x, y)", {}),
+        ("boxes: (..., 4)", {}),
+        ("boxes: (N, 4), or (4, N)\nscores: (N,)", {"scores": ("N",)}),
+        ("boxes: of any shape. The result has the shape (N, 4).", {}),
+    ],
+)
+def test_shapes_of_arguments(text: str, shapes: dict[str, tuple[str, ...]]) -> None:
+    assert documented_shapes.documented_shapes(op_with(text)) == shapes
+
+
+def test_sizes_are_named_where_a_call_agrees_with_the_text() -> None:
+    op = op_with("boxes: (N, 4)\nscores: (M, N)")
+    names = documented_shapes.names_of_sizes
+    assert names(op, {"boxes": (3, 4), "scores": (2, 3)}) == {
+        ("boxes", 0): "N",
+        ("boxes", 1): "4",
+        ("scores", 0): "M",
+        ("scores", 1): "N",
+    }
+    assert names(op, {"boxes": (3, 4), "scores": (3, 2)}) is None, "N would be two sizes"
+    assert names(op, {"boxes": (3, 5), "scores": (2, 3)}) is None, "the number is another"
+    assert names(op, {"boxes": (3, 4), "scores": (3,)}) is None, "other dims"
+    assert names(op_with("boxes: (N, 4)"), {"boxes": (3, 4), "scores": (3,)}) is None
+    assert documented_shapes.documented_shape(op, "scores", {"boxes": (3, 4)}) is None
+    both = op_with("boxes: (N, 4)\nscores: (N,)")
+    assert documented_shapes.documented_shape(both, "scores", {"boxes": (3, 4)}) == (3,)
+
+
+@pytest.mark.parametrize(
+    ("text", "zero"),
+    [
+        ("Rounds. The derivative is zero.", True),
+        ("Gradients are always 0.", True),
+        ("The gradient is zero for masked elements.", False),
+        ("The gradient is 0.5.", False),
+        ("The derivative is zero where x < 0.", False),
+    ],
+)
+def test_a_derivative_that_is_zero(text: str, zero: bool) -> None:
+    assert documented.has_zero_derivative(op_with(text)) is zero
+
+
+@pytest.mark.parametrize(
+    ("text", "hashes"),
+    [
+        ("The hash of each box, over its 4 or 8 bytes.", True),
+        ("Hashes the memory of boxes.", True),
+        ("The hash of each box.", False),
+        ("The bytes of boxes.", False),
+    ],
+)
+def test_a_hash_of_bytes(text: str, hashes: bool) -> None:
+    assert documented.hashes_bytes(op_with(text)) is hashes

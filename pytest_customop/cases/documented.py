@@ -78,6 +78,11 @@ _CONSTANT = re.compile(
 _PART_CONSTANT = re.compile(
     r"\b(no|never|not|without)\b[^.;]{0,30}\bgradients?\b|\bfrozen\b|\bstop[- _]?gradients?\b", re.I
 )
+_ZERO_DERIVATIVE = re.compile(
+    r"\b(derivatives?|gradients?)( of the result)? (is|are) (always )?(zero|0)(?![\w.]*\d)"
+    r"(?! (for|where|if|at|on|in|outside|inside|beyond|when|along))",
+    re.I,
+)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
@@ -157,6 +162,8 @@ _TRUSTED = re.compile(
     r"|\bvalid (ind(ices|exes)|positions?|ids?|rows?|slots?)\b",
     re.I,
 )
+# The bytes of a number, which depend on its dtype.
+_BYTES = re.compile(r"\b(bytes?|octets?|bit patterns?|memory|widths?)\b", re.I)
 _SOFTMAX = re.compile(r"softmax|log_?sum_?exp|cross_entropy")
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
@@ -178,6 +185,12 @@ def adds_up_repeated(op: Op) -> bool:
 def trusts_positions(op: Op) -> bool:
     """Whether a sentence says that positions are not checked, or leaves their range to the caller."""
     return any(map(_TRUSTED.search, sentences(op)))
+
+
+def hashes_bytes(op: Op) -> bool:
+    """Whether the docstrings speak of a hash, and of bytes or widths: other dtypes give another hash."""
+    texts = [*sentences(op, of_op=True)]
+    return any("hash" in text.lower() for text in texts) and any(map(_BYTES.search, texts))
 
 
 def zero_is_no_seed(op: Op, argument: str) -> bool:
@@ -270,6 +283,11 @@ def is_not_differentiable(op: Op) -> bool:
 def gets_no_gradient(op: Op, argument: str) -> bool:
     """Whether a sentence that names an argument says that it gets no gradient."""
     return bool(argument) and any(map(_CONSTANT.search, _naming(op, argument)))
+
+
+def has_zero_derivative(op: Op) -> bool:
+    """Whether a sentence says without exceptions that the derivative is zero, as that of a rounding is."""
+    return any(map(_ZERO_DERIVATIVE.search, sentences(op, of_op=True)))
 
 
 def has_part_without_gradient(op: Op, argument: str) -> bool:
