@@ -1,0 +1,249 @@
+"""`relations.saturation`: narrow integers that grow with an argument end at their limits."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...cases.arguments import Arguments
+from ...cases.case import Case
+from ...cases.documented import sentences
+from ...cases.tensors import is_plain
+from ...declare.inputs import TensorSpec
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    copied,
+    expression,
+    results,
+    skip_if_no_results,
+    skip_if_random,
+)
+from ..values.memory.limited_copy import answer_safely
+from .precision.randomness import may_be_random
+from .scripts import call_lines, position
+
+_CODES = (torch.int8, torch.uint8, torch.int16)
+_NUMBERS = (torch.float32, torch.float64)
+_STEPS = 8  # numbers within the sample's range, on each side of 0
+_FARTHER = (2.0, 4.0, 10.0, 100.0)  # times the largest number of the sample
+_LEVELS = 3  # a result with fewer different integers shows no order
+# Integers that wrap, or change their order, on purpose.
+_ON_PURPOSE = re.compile(
+    r"\b(wrap\w*|modul\w*|mod|periodic|phase|angle|hash\w*|parity|bit patterns?|gray)\b", re.I
+)
+
+
+class _Wrapped(NamedTuple):
+    """A result that falls back where an argument grows on.
+
+    Args:
+        argument: the tensor that is one number everywhere.
+        result: the name of the result.
+        at: the place of an element.
+        below, above: two numbers.
+        codes: the integer of that place for each of them.
+    """
+
+    argument: str
+    result: str
+    at: tuple[int, ...]
+    below: float
+    above: float
+    codes: tuple[int, int]
+
+
+def check_saturation(case: Case) -> None:
+    """Call the op with growing numbers everywhere in an argument.
+
+    Where integers only grow, or only fall, over the numbers of the sample's range, they must not turn back
+    beyond it.
+    """
+    skip_if_no_results(case)
+    skip_if_random(case)
+    if not any(_pairs(case)):
+        reason = "no result has narrow integers for the elements of a floating-point argument"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if any(map(_ON_PURPOSE.search, (case.op.own_name, *sentences(case.op, of_op=True)))):
+        reason = "the name of the op, or a docstring, says that integers may wrap on purpose"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    is_judged, wrapped = answer_safely(case, _answer)
+    if not is_judged:
+        reason = "no integers grow with an argument over the numbers of the sample's range"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    if wrapped is not None:
+        below, above = wrapped.codes
+        raise fail(
+            "integers-wrap",
+            f"{case.op.name}: where {wrapped.argument} grows from {wrapped.below:.6g} to "
+            f"{wrapped.above:.6g}, {wrapped.result}{[*wrapped.at]} goes from {below} to {above}; for "
+            f"smaller numbers it goes {'up' if above < below else 'down'}",
+            repro=_script(case, wrapped),
+        )
+
+
+def _pairs(case: Case) -> Iterator[tuple[str, str]]:
+    """(argument, result) of equal shapes: floating-point numbers of any size, and narrow integers."""
+    codes = [
+        (name, leaf)
+        for name, leaf in results(case.eager)
+        if isinstance(leaf, Tensor) and leaf.dtype in _CODES and leaf.numel()
+    ]
+    if not codes:
+        return
+    specs = dict(case.sample_tensors())
+    for name, tensor in case.inputs().tensors():
+        if tensor.dtype not in _NUMBERS or not is_plain(tensor) or "[" in name:
+            continue
+        if not _takes_any_numbers(specs.get(name)):
+            continue
+        yield from ((name, result) for result, leaf in codes if leaf.shape == tensor.shape)
+
+
+def _takes_any_numbers(spec: TensorSpec | Tensor | None) -> bool:
+    """Whether a sample's numbers have no range: none is given, or they have both signs and exceed 1."""
+    values = spec.values if isinstance(spec, TensorSpec) else spec
+    if values is not None:
+        numbers = torch.as_tensor(values).detach()
+        return bool((numbers < 0).any()) and float(numbers.abs().max()) > 1
+    return isinstance(spec, TensorSpec) and spec.low is None and spec.high is None
+
+
+def _answer(case: Case) -> tuple[bool, _Wrapped | None]:
+    """Whether integers grow or fall steadily anywhere; the first that turns back."""
+    calls = Caller(case)
+    if may_be_random(case, lambda: calls(case.inputs())):
+        return False, None
+    is_judged = False
+    for argument, result in dict.fromkeys(_pairs(case)):
+        given = dict(case.inputs().tensors())[argument].detach()
+        most = float(given.abs().max())
+        if not (math.isfinite(most) and most):
+            most = 1.0
+        numbers = _numbers(most)
+        given_codes = [_codes(calls, argument, number, result) for number in numbers]
+        codes = [code for code in given_codes if code is not None]
+        if len(codes) < len(numbers):
+            continue
+        table = torch.stack(codes)
+        judged, wrapped = _turn(table, numbers, most)
+        is_judged |= judged
+        if wrapped is not None:
+            at, row = wrapped
+            below, above = (int(table[step][at]) for step in (row - 1, row))
+            ends = numbers[row - 1], numbers[row]
+            return True, _Wrapped(argument, result, at, *ends, (below, above))
+    return is_judged, None
+
+
+def _numbers(most: float) -> list[float]:
+    near = [most * step / _STEPS for step in range(-_STEPS, _STEPS + 1)]
+    far = [most * times for times in _FARTHER]
+    return [*(-number for number in reversed(far)), *near, *far]
+
+
+def _codes(calls: Caller, argument: str, number: float, result: str) -> Tensor | None:
+    run = calls(_filled(calls.case.inputs(), argument, number))
+    if run.error is not None:
+        return None
+    leaf = dict(copied(results(run))).get(result)
+    return leaf.to(torch.int64) if isinstance(leaf, Tensor) else None
+
+
+def _filled(arguments: Arguments, argument: str, number: float) -> Arguments:
+    return arguments.map_distinct(
+        lambda name, tensor: tensor.detach().fill_(number) if name == argument else tensor
+    )
+
+
+def _turn(
+    table: Tensor, numbers: list[float], most: float
+) -> tuple[bool, tuple[tuple[int, ...], int] | None]:
+    """Whether elements are steady over the sample's range; the place and the row where one turns back.
+
+    Args:
+        table: the integers of each element, a row for each number.
+    """
+    near = [at for at, number in enumerate(numbers) if abs(number) <= most]
+    first, last = near[0], near[-1]
+    steps = table.diff(dim=0)
+    within = steps[first:last]
+    rising, falling = (within >= 0).all(0), (within <= 0).all(0)
+    several = (within != 0).sum(0) >= _LEVELS - 1
+    direction = torch.where(rising & several, 1, torch.where(falling & several, -1, 0))
+    if not bool(direction.any()):
+        return False, None
+    back = (steps * direction) < 0
+    if not bool(back.any()):
+        return True, None
+    step, *at = (int(number) for number in back.nonzero()[0])
+    return True, (tuple(at), step + 1)
+
+
+def _script(case: Case, wrapped: _Wrapped) -> str:
+    place = expression(case, wrapped.argument)
+    return (
+        call_lines(wrapped.result)
+        + "\ndef code(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + f"    {place} = torch.full_like({place}.detach(), number)\n"
+        + f"    return int(call(args, kwargs)[{position(case, wrapped.result)}][{wrapped.at}])\n\n\n"
+        + f"codes = code({wrapped.below!r}), code({wrapped.above!r})\n"
+        + f"assert codes[0] {'<=' if wrapped.codes[0] > wrapped.codes[1] else '>='} codes[1], codes\n"
+    )
+
+
+FINDINGS = {
+    "integers-wrap": Explanation(
+        meaning=(
+            "Over the numbers of the sample, integers of 8 or 16 bits in a result only grow (or only fall) "
+            "with an argument. For larger numbers they turn back: from 127 to -128, for instance."
+        ),
+        why=(
+            "A cast to a narrow integer keeps the last bits of a number that does not fit. Outliers, which "
+            "should get the largest code, then get any code, or one of the other sign."
+        ),
+        fix=(
+            "Clamp to the range of the dtype as the last step before the cast, after a zero point was "
+            "added: (q + zero_point).clamp(-128, 127).to(torch.int8). If integers wrap on purpose, say so "
+            'in the docstring, or write checks=["-relations.saturation"].'
+        ),
+        before="""
+q = torch.round(x / scale).clamp(-128, 127) + zero_point
+return q.to(torch.int8)
+""",
+        after="""
+q = torch.round(x / scale) + zero_point
+return q.clamp(-128, 127).to(torch.int8)
+""",
+        docs=(doc_links.CUSTOM_OP, doc_links.TENSOR_ATTRIBUTES),
+        follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.saturation",
+    summary="narrow integers that grow with an argument end at their limits, and do not wrap",
+    run=check_saturation,
+    gradients=False,
+    variants=("arguments",),
+    cheap=True,
+    findings=FINDINGS,
+    catches=(
+        "Casts to int8, uint8 or int16 without a clamp, or with a clamp before the zero point is added. A "
+        "floating-point argument gets one number everywhere: first numbers over the range of the sample, "
+        "then up to a hundred times larger ones. Elements that only grow, or only fall, over the sample's "
+        "range must not turn back beyond it. Only arguments whose numbers have no range are changed: a "
+        "description without low and high, or listed numbers of both signs that exceed 1."
+    ),
+    cannot_see=(
+        "Results whose integers do not grow with an argument, and results of other sizes. Ops whose name "
+        "or docstring speaks of phases, hashes or of wrapping."
+    ),
+    cost="many calls",
+)

@@ -1,0 +1,82 @@
+"""Ops that round to integers of 8 bits, which end at their limits or start again."""
+
+import functools
+
+import numpy
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager", requires_grad=[False])
+
+WRAPS = {"relations.saturation": "integers-wrap"}
+ROWS = (tensor(4, 6), 0.1, 10)
+
+
+def _quantized(name, codes):
+    """Codes in int8; `codes(numbers, zero_point)` are those of whole numbers, in int32."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def quantized(x: Tensor, scale: float, zero_point: int) -> Tensor:
+        check(x, scale, zero_point)
+        limits = numpy.iinfo(numpy.int32)
+        whole = numpy.clip(numpy.rint(x.double().numpy() / scale), limits.min / 2, limits.max / 2)
+        found = codes(numpy.ascontiguousarray(whole).astype(numpy.int32), zero_point)
+        return torch.from_numpy(found.astype(numpy.int8))
+
+    def check(x, scale, zero_point):
+        if not x.is_floating_point() or scale <= 0 or not -128 <= zero_point <= 127:
+            raise ValueError("numbers, a positive scale and a zero point of 8 bits, please")
+
+    @quantized.register_fake
+    def _(x, scale, zero_point):
+        check(x, scale, zero_point)
+        return x.new_empty(x.shape, dtype=torch.int8)
+
+    return quantized
+
+
+@aot(ROWS, expected=WRAPS)
+def adds_the_zero_point_at_last():
+    """A zero point of 10 is added to a code of 127."""
+    return _quantized(
+        "adds_the_zero_point_at_last", lambda whole, zero: numpy.clip(whole, -128, 127) + zero
+    )
+
+
+@aot(ROWS, expected=WRAPS)
+def casts_codes_without_a_clamp():
+    """Keeps the last eight bits of a code."""
+    return _quantized("casts_codes_without_a_clamp", lambda whole, zero: whole + zero)
+
+
+@aot(ROWS, twin_of=("adds_the_zero_point_at_last", "casts_codes_without_a_clamp"))
+def clamps_codes_at_last():
+    """Adds the zero point, then clamps."""
+    return _quantized(
+        "clamps_codes_at_last", lambda whole, zero: numpy.clip(whole + zero, -128, 127)
+    )
+
+
+@aot(ROWS, twin_of="casts_codes_without_a_clamp")
+def sections_of_a_circle():
+    """The section of a phase; a whole turn later the sections come again, as the docstring says."""
+
+    @torch.library.custom_op("zoo::sections_of_a_circle", mutates_args=())
+    def sections(x: Tensor, scale: float, zero_point: int) -> Tensor:
+        """The section of each phase, in units of `scale`: phases wrap after 256 of them."""
+        if not x.is_floating_point() or scale <= 0:
+            raise ValueError("phases and a positive scale, please")
+        whole = torch.floor(x.double() / scale).clamp(-(2**31), 2**31) + zero_point
+        return whole.remainder(256).sub(128).to(torch.int8).contiguous()
+
+    @sections.register_fake
+    def _(x, scale, zero_point):
+        if not x.is_floating_point() or scale <= 0:
+            raise ValueError("phases and a positive scale, please")
+        return x.new_empty(x.shape, dtype=torch.int8)
+
+    return sections
