@@ -51,6 +51,7 @@ _TABLE_SIZE = re.compile(
 _COUNT_OF_PLACES = re.compile(
     r"(^|_)(n|num|nb|number_of|max)_\w+$|(^|_)(n|size|sizes|rows|cols|columns|nodes|vertices|vocab)$"
 )
+_COORDINATES = re.compile(r"(^|_)(coords?|coordinates?|voxels?|cells?|pixels?)$")
 _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 
 
@@ -87,6 +88,11 @@ def names_table_size(name: str) -> bool:
 def names_counts_of_places(name: str) -> bool:
     """Whether a number of this name may say how many places there are for positions: `num_nodes`."""
     return bool(_COUNT_OF_PLACES.search(name))
+
+
+def names_coordinates(name: str) -> bool:
+    """Whether integers of this name are places in a grid."""
+    return bool(_COORDINATES.search(name))
 
 
 def names_seed(name: str) -> bool:

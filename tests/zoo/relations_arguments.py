@@ -359,3 +359,46 @@ def edges_as_one_number():
 
     numbered.register_fake(lambda edge_index, nodes: edge_index.new_empty(edge_index.shape[1]))
     return numbered
+
+
+def _cells_of_a_grid(name, dtype):
+    """The number of each cell, int64; `dtype` is that of the products."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def numbers(coords: Tensor, dims: List[int]) -> Tensor:
+        if coords.dim() != 2 or coords.shape[1] != len(dims) or coords.dtype.is_floating_point:
+            raise ValueError("as many coordinates as the grid has dims, please")
+        coords = coords.to(dtype or coords.dtype)
+        number = coords.new_zeros(coords.shape[0])
+        for at, size in enumerate(dims):
+            number = number * size + coords[:, at]
+        return number.clone() if number.dtype == torch.int64 else number.to(torch.int64)
+
+    @numbers.register_fake
+    def _(coords, dims):
+        if coords.dim() != 2 or coords.shape[1] != len(dims) or coords.dtype.is_floating_point:
+            raise ValueError("as many coordinates as the grid has dims, please")
+        return coords.new_empty(coords.shape[0], dtype=torch.int64)
+
+    return numbers
+
+
+CELLS = (tensor(values=[[0, 0, 0], [3, 2, 1], [2, 0, 3]], dtype=torch.int32), [4, 4, 4])
+NO_SIZE = {"fake.symbolic": "no-second-size"}  # the listed coordinates may refer to every size
+
+
+@aot(
+    CELLS,
+    expected=INDEX_DTYPE,
+    notes={"relations.integer_width": "integer-overflow"},
+    skips=NO_SIZE,
+)
+def numbers_of_cells_in_their_dtype():
+    """The products are as narrow as the coordinates, and cast to int64 only at the end."""
+    return _cells_of_a_grid("numbers_of_cells_in_their_dtype", None)
+
+
+@aot(CELLS, twin_of="numbers_of_cells_in_their_dtype", skips=NO_SIZE)
+def numbers_of_cells_in_64_bits():
+    """The products have 64 bits."""
+    return _cells_of_a_grid("numbers_of_cells_in_64_bits", torch.int64)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Any, NamedTuple
 
 import torch
 
-from ...cases.argument_names import names_dims, names_positions, names_seed
+from ...cases.argument_names import names_coordinates, names_dims, names_positions, names_seed
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk, may_crash
@@ -76,10 +77,10 @@ def check_index_dtype(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     if verdict.wrong:
         raise _failure(case, positions, verdict)
-    for name, bound in _bounds(case, positions):
-        of_bound = _verdict_of_bound(case, positions, name, bound)
-        if of_bound is not None:
-            raise _failure(case, positions, of_bound, {name: bound})
+    for bounds in _bounds(case, positions):
+        of_bounds = _verdict_of_bounds(case, positions, bounds)
+        if of_bounds is not None:
+            raise _failure(case, positions, of_bounds, bounds)
 
 
 def _failure(
@@ -93,7 +94,11 @@ def _failure(
         changed: other values of arguments, with which it is wrong.
     """
     changed = changed or {}
-    others = "".join(f", {name}={value}" for name, value in changed.items())
+    grid = {base_name(name): value for name, value in changed.items()}
+    others = "".join(
+        f", {name}={value}" if name in changed else f", every number of {name} {value}"
+        for name, value in grid.items()
+    )
     is_gradient = verdict.result.startswith(GRADIENT)
     return fail(
         "gradient-depends-on-index-dtype" if is_gradient else "index-dtype-mismatch",
@@ -132,10 +137,10 @@ def _verdict(case: Case, positions: list[str]) -> _Verdict:
     return _Verdict(wrong=str(wrong), result=wrong.name)
 
 
-def _bounds(case: Case, positions: list[str]) -> Iterator[tuple[str, int]]:
-    """Integer arguments that positions stay below, such as a number of nodes, and larger values for them.
+def _bounds(case: Case, positions: list[str]) -> Iterator[dict[str, int]]:
+    """Larger values for what positions stay below: a number of nodes, or a list with the sizes of a grid.
 
-    With the larger value, a product with a position, as in `row * nodes + column`, exceeds 32 bits.
+    With them, a product as in `row * nodes + column` exceeds 32 bits.
     """
     if case.base_case is not None:
         return
@@ -145,28 +150,40 @@ def _bounds(case: Case, positions: list[str]) -> Iterator[tuple[str, int]]:
     )
     if highest < 2:
         return
+    most_dims = max(tensor.dim() for tensor in tensors.values())
+    lists: dict[str, dict[str, int]] = {}
     for name, value in plain_arguments(case.inputs()):
-        is_bound = type(value) is int and highest < value <= _SMALL and "[" not in name
-        if is_bound and not (names_dims(name) or names_seed(name)):
-            yield name, _BITS // highest + 7
+        base = base_name(name)
+        if type(value) is not int or not highest <= value <= _SMALL:
+            continue
+        if names_dims(base) and value < most_dims:
+            continue
+        if base != name:
+            lists.setdefault(base, {})[name] = value
+        elif value > highest and not names_seed(name):
+            yield {name: _BITS // highest + 7}
+    for places in lists.values():
+        if len(places) > 1:  # the first size of a grid is no factor
+            yield dict.fromkeys(places, 7 + ceil((_BITS / highest) ** (1 / (len(places) - 1))))
 
 
-def _verdict_of_bound(case: Case, positions: list[str], name: str, bound: int) -> _Verdict | None:
-    """The verdict with a larger number, in a copy of this process; None where there is none."""
+def _verdict_of_bounds(
+    case: Case, positions: list[str], bounds: Mapping[str, int]
+) -> _Verdict | None:
+    """The verdict with larger numbers, in a copy of this process; None where there is none."""
 
     def ask(plain: Case) -> _Verdict | None:
         calls = Caller(plain)
-        runs = [
-            calls(with_argument(arguments, name, bound))
-            for arguments in (plain.inputs(), _cast(plain.inputs(), positions))
-        ]
+        runs = []
+        for arguments in (plain.inputs(), _cast(plain.inputs(), positions)):
+            for name, bound in bounds.items():
+                arguments = with_argument(arguments, name, bound)
+            runs.append(calls(arguments))
         if any(run.error is not None for run in runs):
             return None
         expected, actual = (everything(plain, run) for run in runs)
         wrong = disagreement(plain, actual, expected, same_dtypes=False)
-        if wrong is None or not all(
-            _fits(dict(leaves)[wrong.name]) for leaves in (expected, actual)
-        ):
+        if wrong is None or not _can_be_equal(dict(actual)[wrong.name], dict(expected)[wrong.name]):
             return None
         return _Verdict(wrong=str(wrong), result=wrong.name)
 
@@ -176,11 +193,11 @@ def _verdict_of_bound(case: Case, positions: list[str], name: str, bound: int) -
         return None
 
 
-def _fits(result: Any) -> bool:
-    """Whether int32 can hold all integers of a result: otherwise the results must differ."""
-    if not isinstance(result, torch.Tensor) or result.dtype != torch.int64:
-        return True
-    return bool((result.abs() < _BITS // 2).all())
+def _can_be_equal(actual: Any, expected: Any) -> bool:
+    """Whether both results are of int64, or int32 can hold all integers of the one that is."""
+    both = [result for result in (actual, expected) if isinstance(result, torch.Tensor)]
+    wide = [result for result in both if result.dtype == torch.int64]
+    return len(wide) != 1 or bool((wide[0].abs() < _BITS // 2).all())
 
 
 def _takes_dtype(calls: Caller, positions: list[str]) -> bool:
@@ -224,9 +241,12 @@ def _verdict_of_fork(case: Case, positions: list[str]) -> _Verdict | None:
 def _takes_positions(op: Op) -> bool:
     """Whether a tensor of the schema is named like positions."""
     return any(
-        "Tensor" in str(argument.type) and names_positions(argument.name)
-        for argument in op.arguments
+        "Tensor" in str(argument.type) and _names_places(argument.name) for argument in op.arguments
     )
+
+
+def _names_places(name: str) -> bool:
+    return names_positions(name) or names_coordinates(name)
 
 
 def _positions(arguments: Arguments) -> list[str]:
@@ -236,7 +256,7 @@ def _positions(arguments: Arguments) -> list[str]:
     return [
         name
         for name, tensor in arguments.tensors()
-        if names_positions(base_name(name))
+        if _names_places(base_name(name))
         and tensor.dtype in _OTHER
         and is_plain(tensor)
         and base_name(name) not in arguments.op.mutated
@@ -299,8 +319,9 @@ positions = index.to(torch.int64).numpy()   # or: raise TypeError for any other 
 """
 _FIX = (
     "Cast the tensor to the dtype that the kernel reads, or raise for other dtypes "
-    "(TORCH_CHECK, data_ptr<int64_t>). If the dtype has a meaning, as for a hash that wraps in 32 "
-    'bits, write checks=["-relations.index_dtype"].'
+    "(TORCH_CHECK, data_ptr<int64_t>). Cast before products that may exceed 32 bits. If the dtype has a "
+    "meaning, as for a hash that wraps in 32 bits, write "
+    'checks=["-relations.index_dtype"].'
 )
 FINDINGS = {
     "index-dtype-mismatch": Explanation(

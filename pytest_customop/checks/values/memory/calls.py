@@ -222,14 +222,18 @@ def plain_arguments(arguments: Arguments) -> Leaves:
 
 
 def with_argument(arguments: Arguments, path: str, value: Any) -> Arguments:
-    """The same arguments with another value for one that is not a tensor; `path` is its name."""
-    names = [argument.name for argument in arguments.op.positional]
-    args = list(arguments.args)
-    kwargs = dict(arguments.kwargs)
-    if path in names[: len(args)]:
-        args[names.index(path)] = value
+    """The same arguments with another value for one that is not a tensor, or for an element of a list."""
+    name, bracket, index = path.partition("[")
+    args, kwargs = list(arguments.args), dict(arguments.kwargs)
+    positional = [argument.name for argument in arguments.op.positional][: len(args)]
+    if bracket:
+        elements = list(args[positional.index(name)] if name in positional else kwargs[name])
+        elements[int(index[:-1])] = value
+        value = elements
+    if name in positional:
+        args[positional.index(name)] = value
     else:
-        kwargs[path] = value
+        kwargs[name] = value
     return Arguments(arguments.op, tuple(args), kwargs)
 
 
