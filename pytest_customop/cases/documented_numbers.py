@@ -16,6 +16,9 @@ _UNWANTED = re.compile(
     r"|outputs?|results?)\b|->",
     re.I,
 )
+_NEVER_ZERO = re.compile(
+    r"\b(must|never|not|no|raises?|errors?|rejects?|non-?zero|positive|undefined)\b", re.I
+)
 _END_OF_CLAUSE = r"[.;]\s"
 _NOT_NEGATIVE = re.compile(
     r">=?\s*0(?!\.\d|\w)|\bnon-?negative\b|(?<!non-)(?<!non)(?<!not )\bpositive\b(?! or negative)",
@@ -36,6 +39,17 @@ def gives_meaning_to(number: str, op: Op, argument: str) -> bool:
     named = re.compile(rf"(?<![\w.]){re.escape(number)}s?\b", re.I)
     about = _clauses_about(op, argument)
     return any(named.search(clause) and not _UNWANTED.search(clause) for clause in about)
+
+
+def may_be_zero(op: Op, argument: str) -> bool:
+    """Whether a sentence says what is done where elements of an argument are 0."""
+    zero = re.compile(
+        rf"\b{re.escape(argument)}`*( ==? | (is|are|may be|can be|holds?|has|contains?) (exactly )?)"
+        r"(0|zeros?)(?![\w.]*\d)\b",
+        re.I,
+    )
+    about = _clauses_about(op, argument)
+    return any(zero.search(clause) and not _NEVER_ZERO.search(clause) for clause in about)
 
 
 @functools.lru_cache(maxsize=1024)  # asked for every variant

@@ -725,3 +725,54 @@ def gates_of_slots():
 
     gates_of_slots.register_fake(lambda x, index, gate: x.new_empty(index.shape[0], x.shape[1]))
     return gates_of_slots
+
+
+def _ratio(name, gradient):
+    """num / den, and 0 where den is 0; `gradient(grad, den)` is that of num."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def ratio(num: Tensor, den: Tensor) -> Tensor:
+        """``num / den``, and 0 wherever ``den`` is zero."""
+        if num.shape != den.shape or num.dtype != den.dtype:
+            raise ValueError("two tensors of one shape and dtype, please")
+        safe = torch.where(den == 0, 1, den)
+        return torch.where(den == 0, 0, num / safe).contiguous()
+
+    @ratio.register_fake
+    def _(num, den):
+        if num.shape != den.shape or num.dtype != den.dtype:
+            raise ValueError("two tensors of one shape and dtype, please")
+        return num.new_empty(num.shape)
+
+    def backward(ctx, grad):
+        num, den = ctx.saved_tensors
+        by_num = gradient(grad, den)
+        safe = torch.where(den == 0, 1, den)
+        return by_num, torch.where(den == 0, 0, -by_num * num / safe)
+
+    ratio.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return ratio
+
+
+RATIO = (tensor(3, 4), tensor(3, 4, low=0.5, high=1.5))
+
+
+@specimen(
+    RATIO,
+    variant_findings={"gradcheck.backward": "gradient-not-finite"},
+    shown_by="den.has.0",
+)
+def multiplies_infinity_by_a_mask():
+    """0 * inf is NaN: the mask comes after the division, where the docstring says that den may be 0."""
+    return _ratio("multiplies_infinity_by_a_mask", lambda grad, den: grad / den * (den != 0))
+
+
+@specimen(RATIO, twin_of="multiplies_infinity_by_a_mask")
+def masks_before_the_division():
+    """Divides by 1 there."""
+    return _ratio(
+        "masks_before_the_division",
+        lambda grad, den: torch.where(den == 0, 0, grad / torch.where(den == 0, 1, den)),
+    )

@@ -535,3 +535,54 @@ def stretches_a_copy():
     """Writes to a copy in any dtype."""
     copied = lambda picture: picture.to(torch.float32, copy=True)  # noqa: E731
     return _stretched("stretches_a_copy", copied)
+
+
+def _rows_but_padding(name, pads):
+    """The sums of rows at positions, without those of padding; `pads(number)` is the backward's test."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def summed(table: Tensor, index: Tensor, padding_idx: Optional[int] = None) -> Tensor:
+        if table.dim() != 2 or index.dim() != 2:
+            raise ValueError("a table, and positions for each sum, please")
+        kept = torch.ones_like(index) if padding_idx is None else (index != padding_idx).long()
+        return (table[index] * kept[:, :, None]).sum(1)
+
+    @summed.register_fake
+    def _(table, index, padding_idx=None):
+        if table.dim() != 2 or index.dim() != 2:
+            raise ValueError("a table, and positions for each sum, please")
+        return table.new_empty(index.shape[0], table.shape[1])
+
+    def setup(ctx, inputs, output):
+        table, index, ctx.padding = inputs
+        ctx.rows = table.shape[0]
+        ctx.save_for_backward(index)
+
+    def backward(ctx, grad):
+        (index,) = ctx.saved_tensors
+        kept = (index != ctx.padding) if pads(ctx.padding) else torch.ones_like(index)
+        rows = grad[:, None] * kept[:, :, None].to(grad.dtype)
+        into = grad.new_zeros(ctx.rows, grad.shape[1])
+        return into.index_add(0, index.flatten(), rows.flatten(0, 1)), None, None
+
+    summed.register_autograd(backward, setup_context=setup)
+    return summed
+
+
+PADDED = (tensor(5, 3), torch.tensor([[0, 2, 4], [1, 4, 4]]), 4)
+
+
+@specimen(
+    PADDED,
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="padding_idx.0",
+)
+def takes_position_0_for_no_padding():
+    """The backward writes `if padding_idx:`, which is false for 0."""
+    return _rows_but_padding("takes_position_0_for_no_padding", bool)
+
+
+@specimen(PADDED, twin_of="takes_position_0_for_no_padding")
+def compares_padding_with_none():
+    """It compares with None."""
+    return _rows_but_padding("compares_padding_with_none", lambda number: number is not None)

@@ -1,6 +1,7 @@
 """Ops that are right for the example, and wrong for large or 0-dim tensors, or for other values."""
 
 import itertools
+from typing import List
 
 import torch
 from torch import Tensor
@@ -520,3 +521,49 @@ def sums_a_block_of_parts():
 def sums_every_part():
     """Computes all of them."""
     return _sums_of_parts("sums_every_part", lambda parts: parts)
+
+
+def _means(name, counts):
+    """The mean of each row; the backward divides by `counts(sizes)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def means(rows: List[Tensor]) -> Tensor:
+        check(rows)
+        return torch.stack([row.sum() / max(len(row), 1) for row in rows])
+
+    def check(rows):
+        if not rows or any(row.dim() != 1 or row.dtype != rows[0].dtype for row in rows):
+            raise ValueError("rows of one dtype, please")
+
+    @means.register_fake
+    def _(rows):
+        check(rows)
+        return rows[0].new_empty(len(rows))
+
+    def setup(ctx, inputs, output):
+        ctx.sizes = [row.shape[0] for row in inputs[0]]
+
+    def backward(ctx, grad):
+        counts_of_rows = counts(ctx.sizes)
+        return [
+            (each / max(count, 1)).expand(size).clone()
+            for each, count, size in zip(grad, counts_of_rows, ctx.sizes, strict=True)
+        ]
+
+    means.register_autograd(backward, setup_context=setup)
+    return means
+
+
+ROWS = [tensor(3), tensor(3)]
+
+
+@specimen((ROWS,), variant_findings=GRADIENT, shown_by="last_tensors.4")
+def divides_by_the_first_size():
+    """The backward divides by the size of the first row for all of them."""
+    return _means("divides_by_the_first_size", lambda sizes: [sizes[0]] * len(sizes))
+
+
+@specimen((ROWS,), twin_of="divides_by_the_first_size")
+def divides_by_each_size():
+    """It divides by the size of each."""
+    return _means("divides_by_each_size", lambda sizes: sizes)

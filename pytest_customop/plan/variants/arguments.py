@@ -117,7 +117,7 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
         elif not isinstance(value, bool):
             constants = compared_constants(view.op, name)
             known = [constant for constant in constants if isinstance(constant, (int, float))]
-            yield from numeric.steps(view, name, value, known)
+            yield from numeric.steps(view, name, value, known, optional=argument.optional)
     elif argument.type in _NUMBERS and argument.optional and value is None:
         if argument.is_dim and dims:
             yield from (_step(name, str(dim), f"{name}={dim}", dim, 3) for dim in (0, -1))

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ...cases.argument_names import names_dims
+from ...cases.argument_names import names_dims, names_positions
 from ...cases.documented import cuts_off
 from ...declare.variant import Step
 from .sample_view import SampleView
@@ -37,17 +37,20 @@ _OPTIONAL_INT = (1, 2)
 _OPTIONAL_FLOAT = (0.5, 1.0)
 
 
-def steps(view: SampleView, name: str, value: Any, constants: Sequence[Any]) -> Iterator[Step]:
+def steps(
+    view: SampleView, name: str, value: Any, constants: Sequence[Any], *, optional: bool = False
+) -> Iterator[Step]:
     """Other numbers in place of one.
 
     Args:
         value: the sample's value, or the default.
         constants: the numbers that the op's code compares the argument with.
+        optional: whether the argument may be None.
     """
     if isinstance(value, float):
         yield from _floats(view, name, value)
     else:
-        yield from _ints(view, name, value)
+        yield from _ints(view, name, value, optional)
     whole = not isinstance(value, float)
     for constant in constants:
         if abs(constant) <= _MOST and (isinstance(constant, int) or not whole):
@@ -109,7 +112,7 @@ def _sizes_for(view: SampleView, count: int) -> Iterator[tuple[str, list[int]]]:
         yield first.path, [*first.shape[-count:]]
 
 
-def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
+def _ints(view: SampleView, name: str, value: int, optional: bool) -> Iterator[Step]:
     tied = _is_tied(view, value, name)
     others = [
         ("more", value + 1, 3),
@@ -117,7 +120,7 @@ def _ints(view: SampleView, name: str, value: int) -> Iterator[Step]:
         ("doubled", 2 * value, 6),
         ("half", value // 2 if value > 0 else -(-value // 2), 7),
         ("1", 1, 7),
-        ("0", 0, 8),
+        ("0", 0, 4 if optional else 8),  # `if number:` takes it for None
         ("-1", -1, 11),
         *((f"size_{size}", size, 4) for size in _last_sizes(view)),
         *((f"is.{other_name}", number, 4) for other_name, number in _numbers_before(view, name)),
@@ -163,6 +166,8 @@ def _beyond(view: SampleView, name: str, value: int, number: float) -> str | Non
             return _TIED
         if any(tensor.holds_positions for tensor in view.tensors):
             return _BELONGS
+    if names_positions(name):
+        return None  # it is one of the positions: `padding_idx`
     highest = [tensor.highest_position for tensor in view.tensors]
     return _TOO_SMALL if any(h is not None and number <= h < value for h in highest) else None
 

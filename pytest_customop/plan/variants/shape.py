@@ -11,10 +11,12 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
+from ...cases.resize import UNTIED
+from ...cases.tensors import base_name
 from ...core.wording import listed_briefly
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
-from .shown_sizes import Sizes, with_numbers
+from .shown_sizes import Sizes, numbers_in, with_numbers
 
 _ELEMENTS = 2**22  # a larger variant has at most four times the elements of the sample
 
@@ -45,6 +47,7 @@ def steps(view: SampleView) -> Iterator[Step]:
     yield from _together(view, groups)
     yield from _distinct(view, tensors, free)
     yield from _named_apart(view, free)
+    yield from _uneven_lists(view, free)
     for group in groups:
         yield from _group(view, group, _name(group[0], first, len(group)), alone=False)
     yield from _batched(view, tensors)
@@ -157,6 +160,29 @@ def _named_apart(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
             doubled = {place.key: 2 * size for place in places}
             description = f"the size {name}, of a docstring, doubled"
             yield from resizing(view, doubled, f"doubled.{name}", description, 4)
+
+
+def _uneven_lists(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
+    """The last tensors of all lists with a size of their own, as of adapters with several ranks.
+
+    Only sizes that no other tensor and no number has change: tensors of a list may differ in these.
+    """
+    in_lists = [place for place in free if "[" in place.tensor.path]
+    last = {}
+    for place in in_lists:
+        name = base_name(place.tensor.path)
+        last[name] = place.tensor.path  # in order
+    several = [path for path in last.values() if not path.endswith("[0]")]
+    elsewhere = {size for tensor in view.tensors if "[" not in tensor.path for size in tensor.shape}
+    elsewhere |= set(numbers_in(view.given))
+    for group in by_size([place for place in in_lists if place.size > 1]):
+        size = group[0].size
+        if size not in elsewhere:
+            grown = {place.key: size + 1 for place in group if place.tensor.path in several}
+            description = f"size {size} one more in the last tensors of lists"
+            for step in resizing(view, grown, f"last_tensors.{size + 1}", description, 4):
+                beyond = None if step.beyond == UNTIED else step.beyond
+                yield step._replace(beyond=beyond)
 
 
 def _group(view: SampleView, group: Sequence[DimPlace], name: str, alone: bool) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""Variants with some NaN or -infinity, for a tensor whose docstring gives these numbers a meaning."""
+"""Variants with some NaN, -infinity or 0, for a tensor whose docstring gives these numbers a meaning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from ...cases.documented_numbers import gives_meaning_to
+from ...cases.documented_numbers import gives_meaning_to, may_be_zero
 from ...cases.tensors import base_name
 from ...core.seeds import seed_of
 from ...declare.variant import MINUS_INFINITY, Step
@@ -18,15 +18,19 @@ _EVERY = 3  # each third element
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """NaN in places, or -infinity in the last column, for tensors in which they are documented."""
+    """NaN or 0 in places, or -infinity in the last column, for tensors in which they are documented."""
     for tensor in view.tensors:
-        if not tensor.dtype.is_floating_point or not tensor.shape:
-            continue
-        if tensor.shape[-1] < 2 or math.prod(tensor.shape) > MOST_LISTED:
+        count = math.prod(tensor.shape)
+        if not tensor.dtype.is_floating_point or not 1 < count <= MOST_LISTED:
             continue
         name = base_name(tensor.path)
+        if may_be_zero(view.op, name):
+            places = torch.arange(count).reshape(tensor.shape) % _EVERY == 1
+            yield _with(tensor, "has.0", 0.0, places, "some elements of {} are 0")
+        if tensor.shape[-1] < 2:
+            continue
         if gives_meaning_to("nan", view.op, name):
-            places = torch.arange(math.prod(tensor.shape)).reshape(tensor.shape) % _EVERY == 1
+            places = torch.arange(count).reshape(tensor.shape) % _EVERY == 1
             places[..., 0] = False  # a series may have to start with a number
             yield _with(tensor, "has.nan", math.nan, places, "some elements of {} are NaN")
         if gives_meaning_to("-inf", view.op, name):
