@@ -666,3 +666,18 @@ def test_a_derivative_that_is_zero(text: str, zero: bool) -> None:
 )
 def test_a_hash_of_bytes(text: str, hashes: bool) -> None:
     assert documented.hashes_bytes(op_with(text)) is hashes
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("boxes / scores, and 0 wherever ``scores`` is zero.", True),
+        ("Skips a box if scores == 0.", True),
+        ("scores must not be zero.", False),
+        ("Raises where scores is 0.", False),
+        ("boxes where scores is 0.5", False),
+        ("boxes is zero", False),
+    ],
+)
+def test_elements_that_may_be_zero(text: str, allowed: bool) -> None:
+    assert documented_numbers.may_be_zero(op_with(text), "scores") is allowed
