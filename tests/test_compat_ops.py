@@ -144,7 +144,11 @@ def test_is_alias_error() -> None:
     with pytest.raises(RuntimeError) as caught:
         itself(torch.ones(2))
     assert is_alias_error(caught.value)
-    assert alias_error_text(caught.value).startswith("The output of this custom operator (1) must")
+    texts = (
+        "The output of this custom operator (1) must",
+        "Tensors returned from custom ops (1) must",
+    )
+    assert alias_error_text(caught.value).startswith(texts)
     assert not is_alias_error(RuntimeError("shapes differ"))
     assert not is_alias_error(Unspeakable())
 
@@ -275,7 +279,8 @@ def test_side_effects() -> None:
     assert keeps_calls(declared)
     writes = returning_nothing("writes", "Tensor(a!) x")
     assert has_side_effect(writes)
-    assert keeps_calls(writes)
+    of_2_4 = torch.__version__.startswith("2.4.")  # it looks at no schema
+    assert keeps_calls(writes) is not of_2_4
 
 
 @pytest.mark.skipif(
