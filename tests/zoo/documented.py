@@ -476,9 +476,9 @@ def keeps_one_gradient_as_documented_it_may_not():
     )
 
 
-@specimen(ASCENDING, variant_notes=MISMATCH, shown_by="items.repeated", skips=NO_SIZE)
+@specimen(ASCENDING, variant_findings=MISMATCH, shown_by="items.in_two_parts", skips=NO_SIZE)
 def items_of_a_bag_in_order():
-    """Correct, if the items of a bag are different ones, as they are in the sample."""
+    """Right if the items of a bag are different ones, as in the sample, but not if two bags have one."""
     return _bags("items_of_a_bag_in_order", accumulate=False)
 
 
