@@ -681,3 +681,17 @@ def test_a_hash_of_bytes(text: str, hashes: bool) -> None:
 )
 def test_elements_that_may_be_zero(text: str, allowed: bool) -> None:
     assert documented_numbers.may_be_zero(op_with(text), "scores") is allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        ("scores: (N,), broadcast over rows", True),
+        ("scores are shared by all boxes", True),
+        ("scores: one for all boxes, or one each", True),
+        ("boxes broadcast", False),
+        ("scores: (N,)", False),
+    ],
+)
+def test_an_argument_that_entries_share(text: str, shared: bool) -> None:
+    assert documented.may_be_shared(op_with(text), "scores") is shared

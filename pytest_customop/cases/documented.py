@@ -162,6 +162,11 @@ _TRUSTED = re.compile(
     r"|\bvalid (ind(ices|exes)|positions?|ids?|rows?|slots?)\b",
     re.I,
 )
+# About an argument: entries may share it.
+_BROADCAST = re.compile(
+    r"\bbroadcast\w*\b|\bshared\b|\b(one|same) for (all|every|each)\b|\bor (a )?(single|one)\b",
+    re.I,
+)
 # The bytes of a number, which depend on its dtype.
 _BYTES = re.compile(r"\b(bytes?|octets?|bit patterns?|memory|widths?)\b", re.I)
 _SOFTMAX = re.compile(r"softmax|log_?sum_?exp|cross_entropy")
@@ -185,6 +190,11 @@ def adds_up_repeated(op: Op) -> bool:
 def trusts_positions(op: Op) -> bool:
     """Whether a sentence says that positions are not checked, or leaves their range to the caller."""
     return any(map(_TRUSTED.search, sentences(op)))
+
+
+def may_be_shared(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that it is broadcast, or one for all entries."""
+    return _BROADCAST.search(lines_about(op, argument)) is not None
 
 
 def hashes_bytes(op: Op) -> bool:

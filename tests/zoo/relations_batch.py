@@ -71,6 +71,20 @@ def scale_and_shift_of_each():
     return _op("scale_and_shift_of_each", kernel)
 
 
+@aot((tensor(4, 6), tensor(4, 6)), notes=BROADCAST)
+def mean_of_squares():
+    """Correct for targets of the shape of the predictions; the sum over others is divided by too few."""
+
+    @torch.library.custom_op("zoo::mean_of_squares", mutates_args=())
+    def mean_of_squares(x: Tensor, target: Tensor) -> Tensor:
+        if x.dtype != target.dtype:
+            raise ValueError("one dtype, please")
+        return (x - target).square().sum() / max(x.numel(), 1)
+
+    mean_of_squares.register_fake(lambda x, target: x.new_empty(()))
+    return mean_of_squares
+
+
 @aot(
     (tensor(5, 3), tensor(4, dtype=torch.int64, low=0, high=5), tensor(4)),
     twin_of=("divides_by_what_was_given",),

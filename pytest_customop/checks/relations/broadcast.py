@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from ...cases.case import Case
+from ...cases.documented import may_be_shared
+from ...cases.resize import UNTIED
+from ...cases.run import Run
 from ...cases.tensors import is_plain
+from ...core.tracebacks import raised_on_purpose
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -64,11 +68,13 @@ class _Answer:
 
     Args:
         tried: whether the op takes a shared argument at all.
+        checks_sizes: whether it rejects one entry more on purpose.
     """
 
     tried: bool
     shared: _Shared | None = None
     wrong: Disagreement | None = None
+    checks_sizes: bool = False
 
 
 def check_broadcast(case: Case) -> None:
@@ -85,6 +91,9 @@ def check_broadcast(case: Case) -> None:
     if answer.shared is not None and answer.wrong is not None:
         shared, wrong = answer.shared, answer.wrong
         given = list(shared.shape)
+        # Otherwise torch may broadcast what the op does not expect to be shared.
+        is_meant = answer.checks_sizes or may_be_shared(case.op, shared.name)
+        beyond = None if is_meant else case.beyond or UNTIED
         raise fail(
             "broadcast-mismatch",
             f"{case.op.name}: with {shared.name} of shape {given}, which all {shared.batch} entries share, "
@@ -92,6 +101,7 @@ def check_broadcast(case: Case) -> None:
             f"({[shared.batch, *shared.shape[shared.has_batch_dim :]]}): {wrong}",
             repro=_script(case, shared, wrong.name),
             picture=wrong.picture,
+            case=case if beyond is None else replace(case, beyond=beyond),
         )
 
 
@@ -131,7 +141,7 @@ def _answer(case: Case) -> _Answer:
         wrong = _wrong(calls, shared)
         tried |= wrong is not None
         if isinstance(wrong, Disagreement) and _is_wrong_in_double(case, shared):
-            return _Answer(True, shared, wrong)
+            return _Answer(True, shared, wrong, _checks_sizes(calls, shared))
     return _Answer(tried)
 
 
@@ -155,10 +165,20 @@ def _wrong(calls: Caller, shared: _Shared) -> Disagreement | bool | None:
 
 def _results(calls: Caller, shared: _Shared, batch: int | None) -> Leaves | None:
     """The results with an argument repeated for so many entries, or shared; None if the op raises."""
+    return copied_results(_run(calls, shared, batch))
+
+
+def _run(calls: Caller, shared: _Shared, batch: int | None) -> Run:
     arguments = calls.case.inputs()
     tensor = dict(arguments.tensors())[shared.name]
     value = shared.value(tensor) if batch is None else shared.repeated(tensor, batch)
-    return copied_results(calls(with_argument(arguments, shared.name, value.detach())))
+    return calls(with_argument(arguments, shared.name, value.detach()))
+
+
+def _checks_sizes(calls: Caller, shared: _Shared) -> bool:
+    """Whether the op rejects one entry more on purpose, and so expects what it accepts."""
+    error = _run(calls, shared, shared.batch + 1).error
+    return error is not None and raised_on_purpose(error)
 
 
 def _is_wrong_in_double(case: Case, shared: _Shared) -> bool:
@@ -233,7 +253,8 @@ CHECK = Check(
     catches=(
         "An argument that all entries of a batch share, without a dim for them or with one of size 1, and "
         "that gives other values than the same numbers repeated for each entry: a weight of shape [n] in "
-        "place of [batch, n]. An op that rejects one of the two is left alone."
+        "place of [batch, n]. An op that rejects one of the two is left alone. It is a note unless the op "
+        "rejects other sizes on purpose, or a docstring says that the argument is shared."
     ),
     cannot_see=(
         "Arguments whose first size is also that of another dim, lists of tensors, batch dims other than "
