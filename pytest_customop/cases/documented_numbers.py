@@ -41,6 +41,7 @@ def gives_meaning_to(number: str, op: Op, argument: str) -> bool:
     return any(named.search(clause) and not _UNWANTED.search(clause) for clause in about)
 
 
+@functools.lru_cache(maxsize=1024)  # asked for every sample
 def may_be_zero(op: Op, argument: str) -> bool:
     """Whether a sentence says what is done where elements of an argument are 0."""
     zero = re.compile(

@@ -155,32 +155,30 @@ def _named_apart(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
             for place in places
         }
         description = f"the sizes {names}, which a docstring tells apart, made different"
-        yield from resizing(view, apart, f"apart.{size}", description, 2)
+        yield from resizing(view, apart, f"apart.{size}", description, 2, alone=True)
         for name, places in equal.items():
             doubled = {place.key: 2 * size for place in places}
             description = f"the size {name}, of a docstring, doubled"
-            yield from resizing(view, doubled, f"doubled.{name}", description, 4)
+            yield from resizing(view, doubled, f"doubled.{name}", description, 4, alone=True)
 
 
 def _uneven_lists(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
     """The last tensors of all lists with a size of their own, as of adapters with several ranks.
 
-    Only sizes that no other tensor and no number has change: tensors of a list may differ in these.
+    Tensors of a list may differ in a size that no other tensor and no number has.
     """
     in_lists = [place for place in free if "[" in place.tensor.path]
-    last = {}
-    for place in in_lists:
-        name = base_name(place.tensor.path)
-        last[name] = place.tensor.path  # in order
+    last = {base_name(place.tensor.path): place.tensor.path for place in in_lists}
     several = [path for path in last.values() if not path.endswith("[0]")]
     elsewhere = {size for tensor in view.tensors if "[" not in tensor.path for size in tensor.shape}
     elsewhere |= set(numbers_in(view.given))
     for group in by_size([place for place in in_lists if place.size > 1]):
         size = group[0].size
+        grown = {place.key: size + 1 for place in group if place.tensor.path in several}
         if size not in elsewhere:
-            grown = {place.key: size + 1 for place in group if place.tensor.path in several}
             description = f"size {size} one more in the last tensors of lists"
-            for step in resizing(view, grown, f"last_tensors.{size + 1}", description, 4):
+            name = f"last_tensors.{size + 1}"
+            for step in resizing(view, grown, name, description, 4, alone=True):
                 beyond = None if step.beyond == UNTIED else step.beyond
                 yield step._replace(beyond=beyond)
 
