@@ -1,5 +1,6 @@
 """What fails and what is noted: on samples, within what they show, beyond it, and with `strict`."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Optional
 
@@ -14,6 +15,7 @@ from pytest_customop.declare.variant import KINDS
 from pytest_customop.findings import WITHIN_ROUNDING
 from pytest_customop.plan.variants.ranking import ranked_variants
 from pytest_customop.plan.variants.shown_sizes import SEVERAL
+from pytest_customop.run.judgement import note_for
 from pytest_customop.settings import Variants
 from pytest_customop.settings.values import read_variants
 
@@ -710,3 +712,30 @@ def test_an_integer_dtype_that_a_docstring_leaves_out_is_noted(text: str, outcom
     assert {(result.outcome, result.finding) for result in results} == {
         (outcome, "index-dtype-mismatch")
     }
+
+
+def test_a_case_is_judged_without_a_call() -> None:
+    """A crash of a variant is judged in the session, where the call would end the session, too."""
+    calls: list[Optional[torch.Tensor]] = []
+
+    @torch.library.custom_op("t_judgement::gated", mutates_args=())
+    def gated(x: torch.Tensor, gate: Optional[torch.Tensor] = None) -> torch.Tensor:
+        calls.append(gate)
+        return x.clone() if gate is None else x * gate
+
+    gated.register_fake(lambda x, gate=None: torch.empty_like(x))
+    judged = []
+
+    def judge(case: Case) -> None:
+        if case.variant == "gate.given":
+            new = replace(case)
+            before = len(calls)
+            judged.append(note_for(new, fail("crash", "it ended the process", fix="").finding))
+            assert len(calls) == before
+
+    check = Check("own.check", "is right", judge, cheap=True)
+    plugin = SimpleNamespace(pytest_customop_register_checks=lambda: [check])
+    sample = (tensor(4, 6),)
+    results = check_op(gated, [sample], plugins=[plugin], checks="own", requires_grad=False)
+    assert judged == [None]
+    assert not [result for result in results if result.outcome == "error"]

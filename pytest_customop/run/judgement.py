@@ -180,9 +180,12 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
 
 
 def _is_broadcast_along_added_tensor(case: Case) -> bool:
-    """Whether a result has another shape where a variant gives a tensor that its sample leaves out."""
+    """Whether a result has another shape where a variant gives a tensor that its sample leaves out.
+
+    Only results that are there count: to judge a case, the op is never called.
+    """
     sample = case.base_case
-    if sample is None or sample.eager.error is not None:
+    if sample is None or not (case.has_run and sample.has_run):
         return False
     before = {name for name, _ in sample.inputs().tensors()}
     if all(name in before for name, _ in case.inputs().tensors()):
