@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -55,3 +58,18 @@ def test_only_a_block_that_computes_nothing_is_ended(
         else:
             with pytest.raises(watchdog.LimitExceeded, match=r"computed nothing for 0\.2 s"):
                 wait(0.6)
+
+
+def test_a_block_that_waits_for_a_process_that_computes_is_not_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watchdog, "_WAITING", 0.5)
+    code = "import time\nwhile time.process_time() < {seconds}: pass\n{then}"
+    with watchdog.ended_if_waiting():
+        compiler = [sys.executable, "-c", code.format(seconds=1.5, then="")]
+        assert subprocess.run(["sh", "-c", shlex.join(compiler)]).returncode == 0
+        sleeper = [sys.executable, "-c", code.format(seconds=0, then="time.sleep(30)")]
+        with subprocess.Popen(sleeper) as process:
+            with pytest.raises(watchdog.LimitExceeded, match="computed nothing"):
+                process.wait()
+            process.kill()

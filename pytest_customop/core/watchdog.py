@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from .descendants import seconds_of_descendants
 from .process_memory import available, resident
 
 SECONDS = 30.0  # for the calls of an op on one variant
@@ -81,8 +82,9 @@ def within_limits(
 
 @contextlib.contextmanager
 def ended_if_waiting() -> Iterator[None]:
-    """End the block if it computes nothing for 30 s: it waits for a lock, or for another process.
+    """End the block if it computes nothing for 30 s: it waits for a lock, or for a process that waits, too.
 
+    A process that it has started and that computes, such as a compiler, is none to wait for in vain.
     Where `is_possible()` is False, nothing ends the block.
 
     Raises:
@@ -91,11 +93,11 @@ def ended_if_waiting() -> Iterator[None]:
     if not is_possible():
         yield
         return
-    computed = time.process_time()
+    computed = time.process_time() + seconds_of_descendants()
 
     def look(number: int, frame: FrameType | None) -> None:
         nonlocal computed
-        before, computed = computed, time.process_time()
+        before, computed = computed, time.process_time() + seconds_of_descendants()
         if computed - before < _SHARE * _WAITING:
             raise LimitExceeded("hang", f"it computed nothing for {_WAITING:g} s", waited=True)
 
