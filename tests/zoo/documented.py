@@ -706,25 +706,47 @@ def values_of_their_own_width():
     return _attention("values_of_their_own_width", lambda query, value: value.shape[-1])
 
 
-@specimen(
+def _gates(name, check):
+    """Rows of tokens, each times its gate; `check(rows, gate)` raises for gates of another size."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def gated(x: Tensor, index: Tensor, gate: Optional[Tensor]) -> Tensor:
+        rows = x.index_select(0, index)
+        if gate is None:
+            return rows
+        check(rows, gate)
+        return (rows * gate.detach().to(x.dtype).unsqueeze(1)).contiguous()
+
+    gated.register_fake(lambda x, index, gate: x.new_empty(index.shape[0], x.shape[1]))
+    return gated
+
+
+TOKENS = (
     (tensor(4, 6), torch.tensor([2, 0, 3, 1]), tensor(4)),
     (tensor(5, 3), torch.tensor([4, 1, 0]), None),
+)
+
+
+@specimen(
+    *TOKENS,
     variant_notes={"fake.forward": "fake-shape-mismatch"},
     shown_by="gate.given",
     skips={"fake.symbolic": "no-second-size"},
 )
 def gates_of_slots():
-    """Correct: a gate as large as the tokens, which no sample shows, would be broadcast."""
+    """Right, but a gate as large as the tokens, which no sample shows, is broadcast."""
+    return _gates("gates_of_slots", lambda rows, gate: None)
 
-    @torch.library.custom_op("zoo::gates_of_slots", mutates_args=())
-    def gates_of_slots(x: Tensor, index: Tensor, gate: Optional[Tensor]) -> Tensor:
-        rows = x.index_select(0, index)
-        if gate is None:
-            return rows
-        return (rows * gate.detach().to(x.dtype).unsqueeze(1)).contiguous()
 
-    gates_of_slots.register_fake(lambda x, index, gate: x.new_empty(index.shape[0], x.shape[1]))
-    return gates_of_slots
+@specimen(*TOKENS, twin_of="gates_of_slots", skips={"fake.symbolic": "no-second-size"})
+def gates_of_as_many_slots():
+    """It rejects gates of another size."""
+
+    def check(rows, gate):
+        if gate.shape != rows.shape[:1]:
+            raise ValueError("a gate for each row, please")
+
+    return _gates("gates_of_as_many_slots", check)
 
 
 def _ratio(name, gradient):

@@ -217,10 +217,10 @@ FINDINGS = {
             'checks=["-relations.position_range"].'
         ),
         before="""
-int key = row[i] * num_nodes + col[i];
+keys = row.numpy().astype(numpy.int32) * num_nodes + col.numpy()   # in C++: an int
 """,
         after="""
-int64_t key = row[i] * num_nodes + col[i];
+keys = row.numpy().astype(numpy.int64) * num_nodes + col.numpy()   # in C++: an int64_t
 """,
         docs=(doc_links.CUSTOM_OP, doc_links.TENSOR_ATTRIBUTES),
         follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
