@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+_SLACK = 0.1  # the system rounds when a process has started
 
-def seconds_of_descendants(root: Path = Path("/proc")) -> float:
-    """Seconds that they have computed: those that have ended and been waited for, and those that run.
 
-    On a system without `/proc`, only the former.
+def seconds_since_boot() -> float:
+    """The time by the clock that tells when processes have started; 0.0 on a system without it."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0.0 if clock is None else time.clock_gettime(clock)
+
+
+def seconds_of_ended() -> float:
+    """Seconds that children of this process have computed which have ended and been waited for."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def seconds_of_running(since: float, root: Path = Path("/proc")) -> float:
+    """Seconds that those have computed which run, and have started since a time; 0.0 without `/proc`.
 
     Args:
+        since: the time, as of `seconds_since_boot`.
         root: where Linux describes processes.
     """
     of_parent: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for pid, parent, seconds in _processes(root):
+    for pid, parent, seconds in _processes(since, root):
         of_parent[parent].append((pid, seconds))
-    ended = os.times()
-    total, parents = ended.children_user + ended.children_system, [os.getpid()]
+    total, parents = 0.0, [os.getpid()]
     while parents:
         for pid, seconds in of_parent.pop(parents.pop(), ()):
             total += seconds
@@ -29,10 +42,11 @@ def seconds_of_descendants(root: Path = Path("/proc")) -> float:
     return total
 
 
-def _processes(root: Path) -> Iterator[tuple[int, int, float]]:
+def _processes(since: float, root: Path) -> Iterator[tuple[int, int, float]]:
     """(id, id of the parent, seconds): the time includes that of children that it has waited for."""
-    ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+    ticks = os.sysconf("SC_CLK_TCK")
     for folder in root.glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            yield int(folder.name), int(fields[1]), sum(map(int, fields[11:15])) / ticks
+            if int(fields[19]) / ticks >= since - _SLACK:
+                yield int(folder.name), int(fields[1]), sum(map(int, fields[11:15])) / ticks

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from .descendants import seconds_of_descendants
+from .descendants import seconds_of_ended, seconds_of_running, seconds_since_boot
 from .process_memory import available, resident
 
 SECONDS = 30.0  # for the calls of an op on one variant
@@ -82,9 +82,9 @@ def within_limits(
 
 @contextlib.contextmanager
 def ended_if_waiting() -> Iterator[None]:
-    """End the block if it computes nothing for 30 s: it waits for a lock, or for a process that waits, too.
+    """End the block if it computes nothing for 30 s: it waits for a lock, or for another process.
 
-    A process that it has started and that computes, such as a compiler, is none to wait for in vain.
+    What the processes compute that the block starts, such as a compiler, counts as its own.
     Where `is_possible()` is False, nothing ends the block.
 
     Raises:
@@ -93,11 +93,12 @@ def ended_if_waiting() -> Iterator[None]:
     if not is_possible():
         yield
         return
-    computed = time.process_time() + seconds_of_descendants()
+    begun, computed = seconds_since_boot(), time.process_time() + seconds_of_ended()
 
     def look(number: int, frame: FrameType | None) -> None:
         nonlocal computed
-        before, computed = computed, time.process_time() + seconds_of_descendants()
+        before = computed
+        computed = time.process_time() + seconds_of_ended() + seconds_of_running(begun)
         if computed - before < _SHARE * _WAITING:
             raise LimitExceeded("hang", f"it computed nothing for {_WAITING:g} s", waited=True)
 
