@@ -182,10 +182,10 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
 def _is_broadcast_along_added_tensor(case: Case) -> bool:
     """Whether a result has another shape where a variant gives a tensor that its sample leaves out.
 
-    Only results that are there count: to judge a case, the op is never called.
+    A variant that has no result, as after a crash, is not called again.
     """
     sample = case.base_case
-    if sample is None or not (case.has_run and sample.has_run):
+    if sample is None or not case.has_run or sample.eager.error is not None:
         return False
     before = {name for name, _ in sample.inputs().tensors()}
     if all(name in before for name, _ in case.inputs().tensors()):
@@ -232,6 +232,7 @@ def _leaves_out_a_part(case: Case, finding: Finding) -> bool:
 
 
 def _is_zero_by_formula(finding: Finding) -> bool:
+    """Whether a finding says that the formula gives 0 or no gradient."""
     is_zero = finding.code == "gradient-mismatch" and " is 0 by the formula" in finding.message
     return is_zero or finding.code == "gradient-missing"
 
