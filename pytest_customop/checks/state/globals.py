@@ -26,8 +26,8 @@ from ..values.memory.forked_calls import run_calls_in_copy
 from .parts import Part, error_of, parts_of
 from .wrong_calls import wrong_calls
 
-# For all wrong calls in a copy of the process.
-_SECONDS = 3.0  # for all wrong calls: one may make a native kernel loop for very long
+# For the wrong calls in a copy of the process. One may make a native kernel loop for very long.
+_SECONDS = 3.0
 _MEMORY = 4 * 2**30  # bytes
 
 
