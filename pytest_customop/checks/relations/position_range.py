@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from math import ceil
+from typing import NamedTuple
 
 import torch
 
 from ...cases.argument_names import names_counts_of_places, names_offsets, names_positions
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.tensors import base_name, difference, is_differentiable, is_plain
+from ...cases.tensors import base_name, is_plain
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
@@ -23,6 +24,7 @@ from ..values.memory.calls import (
     with_argument,
 )
 from ..values.memory.limited_copy import answer_of_copy
+from .linear_rule import LinearRule, difference_text
 from .scripts import call_lines, position
 
 _SMALL = (2, 3, 5)  # the factors to learn from
@@ -54,17 +56,6 @@ class _Wrong(NamedTuple):
     result: str
     text: str
     factor: int
-
-
-class _Rule(NamedTuple):
-    """A result is `first` for the sample, and more by `step` for each time that it is added."""
-
-    first: torch.Tensor
-    step: torch.Tensor
-
-    def expected(self, factor: int) -> torch.Tensor:
-        """The result where everything is multiplied by a factor."""
-        return self.first + (factor - 1) * self.step if bool(self.step.any()) else self.first
 
 
 def check_position_range(case: Case) -> None:
@@ -132,24 +123,25 @@ def _wrong(case: Case, ranges: _Ranges) -> tuple[bool, _Wrong | None]:
         return {name: leaf for name, leaf in copied(results(run)) if isinstance(leaf, torch.Tensor)}
 
     first, *others = [call(factor) for factor in (1, *_SMALL)]
-    if first is None or any(other is None for other in others):
-        return False, None
     rules = {}
-    for name, value in first.items():
+    for name, value in (first or {}).items():
         rule = _rule(value, [(other or {}).get(name) for other in others])
         if rule is not None:
             rules[name] = rule
-    most = max(ranges.counts.values())
-    control, large = (call(-(-places // most)) for places in (_CONTROL, _MANY))
-    if not rules or control is None or large is None:
+    if not rules:
         return False, None
-    factor = -(-_MANY // most)
+    most = max(ranges.counts.values())
+    few, many = (ceil(places / most) for places in (_CONTROL, _MANY))
+    control, large = call(few), call(many)
+    if control is None or large is None:
+        return False, None
     for name, rule in rules.items():
-        if _text(control.get(name), rule.expected(-(-_CONTROL // most))) is not None:
+        if name not in control or difference_text(control[name], rule.expected(few - 1)):
             continue
-        text = _text(large.get(name), rule.expected(factor))
+        expected = rule.expected(many - 1)
+        text = difference_text(large[name], expected) if name in large else "it is missing"
         if text is not None:
-            return True, _Wrong(name, f"{name}: {text}", factor)
+            return True, _Wrong(name, f"{name}: {text}", many)
     return True, None
 
 
@@ -163,24 +155,19 @@ def _multiplied(arguments: Arguments, ranges: _Ranges, factor: int) -> Arguments
     return multiplied
 
 
-def _rule(first: torch.Tensor, others: list[Any]) -> _Rule | None:
+def _rule(first: torch.Tensor, others: list[torch.Tensor | None]) -> LinearRule | None:
     """How a result changes; None without a rule, or if all of its elements are one number throughout."""
-    if any(value is None or value.shape != first.shape for value in others):
+    later = [value for value in others if value is not None and value.shape == first.shape]
+    if len(later) < len(others):
         return None
     integers = first.dtype in (torch.int32, torch.int64)
-    step = others[0] - first if integers else torch.zeros(())
-    rule = _Rule(first, step)
-    pairs = zip(others, _SMALL, strict=True)
-    follows = all(_text(value, rule.expected(factor)) is None for value, factor in pairs)
+    rule = LinearRule(first, later[0] - first if integers else torch.zeros(()))
+    pairs = zip(later, _SMALL, strict=True)
+    follows = all(
+        difference_text(value, rule.expected(factor - 1)) is None for value, factor in pairs
+    )
     varied = first.numel() > 1 and bool((first != first.flatten()[0]).any())
     return rule if follows and varied else None
-
-
-def _text(actual: torch.Tensor | None, expected: torch.Tensor) -> str | None:
-    if actual is None:
-        return "it is missing"
-    tolerance = (1e-4, 1e-12) if is_differentiable(expected.dtype) else (0.0, 0.0)
-    return difference(actual, expected, *tolerance)
 
 
 def _script(case: Case, ranges: _Ranges, wrong: _Wrong) -> str:

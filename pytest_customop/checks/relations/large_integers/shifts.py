@@ -10,8 +10,9 @@ import torch
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
-from ....cases.tensors import difference, is_differentiable
+from ....cases.tensors import is_differentiable
 from ...values.memory.calls import Caller, Leaves, comparable, copied, results
+from ..linear_rule import LinearRule, difference_text
 from ..precision.randomness import may_be_random
 
 _SMALL = (1, 2, 5)  # added to learn the rule
@@ -63,22 +64,6 @@ class Verdict(NamedTuple):
     ordered: bool = False
 
 
-class _Rule(NamedTuple):
-    """How each element of a result changes: by so many times what is added."""
-
-    first: torch.Tensor
-    times: torch.Tensor
-
-    def expected(self, added: int) -> torch.Tensor:
-        """The result when a number is added."""
-        return self.first + self.times * added if self.moves else self.first
-
-    @property
-    def moves(self) -> bool:
-        """Whether it changes at all."""
-        return bool(self.times.any())
-
-
 class Shifts:
     """The calls of an op with numbers added to some of its arguments.
 
@@ -127,7 +112,7 @@ class Shifts:
         return Verdict()
 
     def _cut(
-        self, rules: dict[str, _Rule], names: tuple[str, ...], ordered: bool, kind: Kind
+        self, rules: dict[str, LinearRule], names: tuple[str, ...], ordered: bool, kind: Kind
     ) -> Verdict | None:
         """A result that is wrong beyond 2**31 as if numbers were cut to 32 bits."""
         middle = kind.demanding - _SPAN // 4
@@ -137,18 +122,18 @@ class Shifts:
             if across is None or far is None or name not in across or name not in far:
                 continue
             if rule.moves:
-                wrong = _text(far[name], rule.expected(_FAR))
+                wrong = difference_text(far[name], rule.expected(_FAR))
                 gap = far[name] - rule.expected(_FAR) if wrong and _alike(far[name], rule) else None
                 if gap is not None and bool((gap % 2**32 == 0).all()):
                     return Verdict("", f"{name}: {wrong}", name, names, kind, _FAR, ordered)
-            elif _text(far[name], rule.first) is None:
-                wrong = _text(across[name], rule.first)
+            elif difference_text(far[name], rule.first) is None:
+                wrong = difference_text(across[name], rule.first)
                 if wrong:
                     return Verdict("", f"{name}: {wrong}", name, names, kind, middle, ordered)
         return None
 
     def _rounded(
-        self, rules: dict[str, _Rule], names: tuple[str, ...], ordered: bool, kind: Kind
+        self, rules: dict[str, LinearRule], names: tuple[str, ...], ordered: bool, kind: Kind
     ) -> Verdict | None:
         """A result that is wrong where neighbours round to one number, but right for even numbers."""
         added = kind.demanding
@@ -162,8 +147,11 @@ class Shifts:
                 continue
             if is_differentiable(rule.first.dtype) and kind.dtype != "float64":
                 continue
-            wrong = _text(actual[name], rule.expected(added))
-            if wrong is None or _text(even[name], evens[name].expected(added - 1)) is not None:
+            wrong = difference_text(actual[name], rule.expected(added))
+            if (
+                wrong is None
+                or difference_text(even[name], evens[name].expected(added - 1)) is not None
+            ):
                 continue
             if rule.moves:
                 gap = actual[name] - rule.expected(added)
@@ -172,7 +160,7 @@ class Shifts:
             return Verdict("", f"{name}: {wrong}", name, names, kind, added, ordered)
         return None
 
-    def _learned(self, names: tuple[str, ...], ordered: bool, times: int) -> dict[str, _Rule]:
+    def _learned(self, names: tuple[str, ...], ordered: bool, times: int) -> dict[str, LinearRule]:
         """The rule of each result that has one, by its name.
 
         Args:
@@ -192,13 +180,13 @@ class Shifts:
         return rules
 
     def _differs(
-        self, rules: dict[str, _Rule], actual: dict[str, torch.Tensor] | None, added: int
+        self, rules: dict[str, LinearRule], actual: dict[str, torch.Tensor] | None, added: int
     ) -> bool:
         """Whether a result does not follow its rule, or the op raises."""
         if actual is None:
             return True
         return any(
-            name not in actual or _text(actual[name], rule.expected(added)) is not None
+            name not in actual or difference_text(actual[name], rule.expected(added)) is not None
             for name, rule in rules.items()
         )
 
@@ -243,7 +231,9 @@ def _tensors(leaves: Leaves) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def _rule(first: torch.Tensor, others: Sequence[torch.Tensor | None], times: int) -> _Rule | None:
+def _rule(
+    first: torch.Tensor, others: Sequence[torch.Tensor | None], times: int
+) -> LinearRule | None:
     """How a result changes; None without a rule, or if it stays a single number throughout."""
     if any(
         value is None or value.shape != first.shape or value.dtype != first.dtype
@@ -253,22 +243,17 @@ def _rule(first: torch.Tensor, others: Sequence[torch.Tensor | None], times: int
     later = [value for value in others if value is not None]
     if first.dtype == torch.int64:
         step = (later[0] - first) // times
-        rule = _Rule(first, step)
+        rule = LinearRule(first, step)
         follows = bool((step.abs() <= _MOST).all()) and all(
             torch.equal(value, rule.expected(times * added))
             for value, added in zip(later, _SMALL, strict=True)
         )
     else:
-        rule = _Rule(first, torch.zeros(()))
-        follows = all(_text(value, first) is None for value in later)
+        rule = LinearRule(first, torch.zeros(()))
+        follows = all(difference_text(value, first) is None for value in later)
     varied = first.numel() > 1 and bool((first != first.flatten()[0]).any())
     return rule if follows and (varied or rule.moves) else None
 
 
-def _alike(actual: torch.Tensor, rule: _Rule) -> bool:
+def _alike(actual: torch.Tensor, rule: LinearRule) -> bool:
     return actual.shape == rule.first.shape and actual.dtype == rule.first.dtype
-
-
-def _text(actual: torch.Tensor, expected: torch.Tensor) -> str | None:
-    tolerance = (1e-4, 1e-12) if is_differentiable(expected.dtype) else (0.0, 0.0)
-    return difference(actual, expected, *tolerance)
