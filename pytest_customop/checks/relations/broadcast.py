@@ -93,7 +93,7 @@ def check_broadcast(case: Case) -> None:
         given = list(shared.shape)
         # Otherwise torch may broadcast what the op does not expect to be shared.
         is_meant = answer.checks_sizes or may_be_shared(case.op, shared.name)
-        beyond = None if is_meant else case.beyond or UNTIED
+        shown_on = None if is_meant else replace(case, beyond=case.beyond or UNTIED)
         raise fail(
             "broadcast-mismatch",
             f"{case.op.name}: with {shared.name} of shape {given}, which all {shared.batch} entries share, "
@@ -101,7 +101,7 @@ def check_broadcast(case: Case) -> None:
             f"({[shared.batch, *shared.shape[shared.has_batch_dim :]]}): {wrong}",
             repro=_script(case, shared, wrong.name),
             picture=wrong.picture,
-            case=case if beyond is None else replace(case, beyond=beyond),
+            case=shown_on,
         )
 
 

@@ -132,7 +132,7 @@ def _answer(case: Case) -> tuple[bool, _Wrapped | None]:
         if len(codes) < len(numbers):
             continue
         table = torch.stack(codes)
-        judged, wrapped = _turn(table, numbers, most)
+        judged, wrapped = _turn(table)
         is_judged |= judged
         if wrapped is not None:
             at, row = wrapped
@@ -162,18 +162,14 @@ def _filled(arguments: Arguments, argument: str, number: float) -> Arguments:
     )
 
 
-def _turn(
-    table: Tensor, numbers: list[float], most: float
-) -> tuple[bool, tuple[tuple[int, ...], int] | None]:
+def _turn(table: Tensor) -> tuple[bool, tuple[tuple[int, ...], int] | None]:
     """Whether elements are steady over the sample's range; the place and the row where one turns back.
 
     Args:
-        table: the integers of each element, a row for each number.
+        table: the integers of each element, a row for each of `_numbers`.
     """
-    near = [at for at, number in enumerate(numbers) if abs(number) <= most]
-    first, last = near[0], near[-1]
     steps = table.diff(dim=0)
-    within = steps[first:last]
+    within = steps[len(_FARTHER) : -len(_FARTHER)]
     rising, falling = (within >= 0).all(0), (within <= 0).all(0)
     several = (within != 0).sum(0) >= _LEVELS - 1
     direction = torch.where(rising & several, 1, torch.where(falling & several, -1, 0))
