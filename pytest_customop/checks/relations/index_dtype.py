@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import ceil
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 
-from ...cases.argument_names import names_coordinates, names_dims, names_positions, names_seed
+from ...cases.argument_names import names_coordinates, names_positions
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk, may_crash
@@ -19,26 +18,21 @@ from ...core.forked import Send
 from ...core.tracebacks import error_line
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.ops import Op
-from ...findings import NOT_ASKED, CheckFailed, CheckSkipped, Explanation, doc_links, fail, skip
+from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     GRADIENT,
     Caller,
     expression,
-    plain_arguments,
     skip_if_no_results,
     skip_if_random,
-    with_argument,
 )
 from ..values.memory.forked_calls import run_calls_in_copy
-from ..values.memory.limited_copy import answer_of_copy
 from .compare import disagreement, everything, is_unsteady
+from .index_bounds import SMALL, disagreement_with, larger_bounds
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
-_SMALL = 2**15  # products of two numbers below it fit int32
-_BITS = 2**32
-_MEMORY = 2**30  # bytes that calls with a larger number may take
 _SPARE = 1024  # positions may exceed the number of elements by this: vocabulary, ignored label
 
 
@@ -77,10 +71,10 @@ def check_index_dtype(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     if verdict.wrong:
         raise _failure(case, positions, verdict)
-    for bounds in _bounds(case, positions):
-        of_bounds = _verdict_of_bounds(case, positions, bounds)
-        if of_bounds is not None:
-            raise _failure(case, positions, of_bounds, bounds)
+    for bounds in larger_bounds(case, positions):
+        wrong = disagreement_with(case, bounds, lambda given: _cast(given, positions))
+        if wrong is not None:
+            raise _failure(case, positions, _Verdict(wrong=str(wrong), result=wrong.name), bounds)
 
 
 def _failure(
@@ -137,76 +131,13 @@ def _verdict(case: Case, positions: list[str]) -> _Verdict:
     return _Verdict(wrong=str(wrong), result=wrong.name)
 
 
-def _bounds(case: Case, positions: list[str]) -> Iterator[dict[str, int]]:
-    """Larger values for what positions stay below: a number of nodes, or a list with the sizes of a grid.
-
-    With them, a product as in `row * nodes + column` exceeds 32 bits.
-    """
-    if case.base_case is not None:
-        return
-    tensors = dict(case.inputs().tensors())
-    highest = max(
-        (int(tensors[name].max()) for name in positions if tensors[name].numel()), default=0
-    )
-    if highest < 2:
-        return
-    most_dims = max(tensor.dim() for tensor in tensors.values())
-    lists: dict[str, dict[str, int]] = {}
-    for name, value in plain_arguments(case.inputs()):
-        base = base_name(name)
-        if type(value) is not int or not highest <= value <= _SMALL:
-            continue
-        if names_dims(base) and value < most_dims:
-            continue
-        if base != name:
-            lists.setdefault(base, {})[name] = value
-        elif value > highest and not names_seed(name):
-            yield {name: _BITS // highest + 7}
-    for places in lists.values():
-        if len(places) > 1:  # the first size of a grid is no factor
-            yield dict.fromkeys(places, 7 + ceil((_BITS / highest) ** (1 / (len(places) - 1))))
-
-
-def _verdict_of_bounds(
-    case: Case, positions: list[str], bounds: Mapping[str, int]
-) -> _Verdict | None:
-    """The verdict with larger numbers, in a copy of this process; None where there is none."""
-
-    def ask(plain: Case) -> _Verdict | None:
-        calls = Caller(plain)
-        runs = []
-        for arguments in (plain.inputs(), _cast(plain.inputs(), positions)):
-            for name, bound in bounds.items():
-                arguments = with_argument(arguments, name, bound)
-            runs.append(calls(arguments))
-        if any(run.error is not None for run in runs):
-            return None
-        expected, actual = (everything(plain, run) for run in runs)
-        wrong = disagreement(plain, actual, expected, same_dtypes=False)
-        if wrong is None or not _can_be_equal(dict(actual)[wrong.name], dict(expected)[wrong.name]):
-            return None
-        return _Verdict(wrong=str(wrong), result=wrong.name)
-
-    try:
-        return answer_of_copy(case, ask, memory=_MEMORY)
-    except CheckSkipped:  # it takes too long, or more memory
-        return None
-
-
-def _can_be_equal(actual: Any, expected: Any) -> bool:
-    """Whether both results are of int64, or int32 can hold all integers of the one that is."""
-    both = [result for result in (actual, expected) if isinstance(result, torch.Tensor)]
-    wide = [result for result in both if result.dtype == torch.int64]
-    return len(wide) != 1 or bool((wide[0].abs() < _BITS // 2).all())
-
-
 def _takes_dtype(calls: Caller, positions: list[str]) -> bool:
     """Whether the op takes the other dtype where all positions are 0, and so does not reject it."""
     zeros = _cast(calls.case.inputs(), positions)
     small = True
     for name, tensor in zeros.tensors():
         if name in positions:
-            small = small and bool((tensor.abs() < _SMALL).all())
+            small = small and bool((tensor.abs() < SMALL).all())
             tensor.zero_()
     return small and calls(zeros).error is None
 
