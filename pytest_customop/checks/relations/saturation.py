@@ -81,9 +81,9 @@ def check_saturation(case: Case) -> None:
         below, above = wrapped.codes
         raise fail(
             "integers-wrap",
-            f"{case.op.name}: where {wrapped.argument} grows from {wrapped.below:.6g} to "
-            f"{wrapped.above:.6g}, {wrapped.result}{[*wrapped.at]} goes from {below} to {above}; for "
-            f"smaller numbers it goes {'up' if above < below else 'down'}",
+            f"{case.op.name}: where {wrapped.argument}, one number everywhere, grows from "
+            f"{wrapped.below:.6g} to {wrapped.above:.6g}, {wrapped.result}{[*wrapped.at]} goes from "
+            f"{below} to {above}; for smaller numbers it goes {'up' if above < below else 'down'}",
             repro=_script(case, wrapped),
         )
 
