@@ -11,7 +11,7 @@ import torch
 
 from pytest_customop.cases.deliberate import speaks_of_nan
 from pytest_customop.cases.documentation import texts_about
-from pytest_customop.cases.documented import is_not_differentiable
+from pytest_customop.cases.documented_gradients import is_not_differentiable
 from pytest_customop.compat.kernel_functions import functions_by_name
 from pytest_customop.declare.ops import resolve
 

@@ -10,6 +10,7 @@ from pytest_customop.cases import (
     documented,
     documented_batches,
     documented_dtypes,
+    documented_gradients,
     documented_numbers,
     documented_shapes,
 )
@@ -77,7 +78,7 @@ def test_dtypes_that_are_promoted(text: str, promoted: bool) -> None:
     ],
 )
 def test_an_argument_by_which_an_op_is_differentiable(text: str, said: bool) -> None:
-    assert documented.is_differentiable_by(op_with(text), "boxes") is said
+    assert documented_gradients.is_differentiable_by(op_with(text), "boxes") is said
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_numbers_that_are_not_negative(text: str, said: bool) -> None:
     ],
 )
 def test_an_argument_that_training_changes(text: str, said: bool) -> None:
-    assert documented.is_learned(op_with(text), "boxes") is said
+    assert documented_gradients.is_learned(op_with(text), "boxes") is said
 
 
 @pytest.mark.parametrize(
@@ -432,7 +433,7 @@ def test_padding_that_is_ignored(text: str, said: bool) -> None:
     ],
 )
 def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
-    assert documented.gets_no_gradient(op_with(text), "scores") is said
+    assert documented_gradients.gets_no_gradient(op_with(text), "scores") is said
 
 
 @pytest.mark.parametrize(
@@ -446,7 +447,7 @@ def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
     ],
 )
 def test_a_part_that_gets_no_gradient(text: str, said: bool) -> None:
-    assert documented.has_part_without_gradient(op_with(text), "scores") is said
+    assert documented_gradients.has_part_without_gradient(op_with(text), "scores") is said
 
 
 @pytest.mark.parametrize(
@@ -652,7 +653,7 @@ def test_sizes_are_named_where_a_call_agrees_with_the_text() -> None:
     ],
 )
 def test_a_derivative_that_is_zero(text: str, zero: bool) -> None:
-    assert documented.has_zero_derivative(op_with(text)) is zero
+    assert documented_gradients.has_zero_derivative(op_with(text)) is zero
 
 
 @pytest.mark.parametrize(

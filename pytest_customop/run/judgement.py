@@ -19,14 +19,16 @@ from ..cases.deliberate import (
     is_no_derivative_by_source,
 )
 from ..cases.documented import (
-    gets_no_gradient,
     has_own_generator,
+    trusts_positions,
+)
+from ..cases.documented_gradients import (
+    gets_no_gradient,
     has_part_without_gradient,
     has_zero_derivative,
     is_differentiable_by,
     is_learned,
     is_not_differentiable,
-    trusts_positions,
 )
 from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements

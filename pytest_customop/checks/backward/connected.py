@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
-from ...cases.documented import is_not_differentiable
+from ...cases.documented_gradients import is_not_differentiable
 from ...cases.tensors import is_differentiable
 from ...compat.nodes import is_generated, is_without_formula
 from ...compat.patches import marked_non_differentiable

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from torch import Tensor
 
 from ...cases.case import Case
-from ...cases.documented import is_differentiable_by
+from ...cases.documented_gradients import is_differentiable_by
 from ...cases.run import Run
 from ...cases.tensors import Copier, base_name, is_differentiable, is_plain
 from ...core import rng
