@@ -1,6 +1,7 @@
 """The family `compile`: each finding on a broken op and not on its correct twin."""
 
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any, Callable, Optional
 import pytest
 import torch
 import torch._dynamo
+from kit import Suite
 from snapshot import Snapshot
 from verdicts import finding, skipped
 
@@ -827,3 +829,53 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     check_dynamic(case("asks_for_even", backend="aot_eager"))
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")
+
+
+def test_the_function_around_the_op_has_a_module() -> None:
+    """Before 2.13, torch compiles all functions without one within one code object, with a limit."""
+    harness = OpHarness(case("copies"))
+    assert inspect.getsourcefile(harness.function) is not None
+
+
+TRITON_OP = """
+import torch
+import triton
+import triton.language as tl
+from pytest_customop import customop_cases, tensor
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+@torch.library.triton_op("NS::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    if x.numel():
+        grid = (triton.cdiv(x.numel(), 64),)
+        torch.library.wrap_triton(kernel)[grid](x, y, x.numel(), BLOCK=64)
+    return y
+
+@double.register_kernel("cpu")
+def _(x):
+    return x.contiguous() * 2
+
+@customop_cases(double, [(tensor(5, 4),)])
+def test_double(): ...
+"""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="Triton has no driver here otherwise")
+def test_a_triton_op_with_a_kernel_for_the_cpu(suite: Suite) -> None:
+    """torch traces its Triton kernel on the CPU too, which is nothing that its author can change."""
+    pytest.importorskip("triton")
+    if not hasattr(torch.library, "triton_op"):
+        pytest.skip("torch has no triton_op before 2.6")
+    suite.test(TRITON_OP, ops="")
+    suite.run("--customop-report=report.json", checks="compile,opcheck")
+    outcomes = {record["check"]: record["outcome"] for record in suite.results()}
+    assert set(outcomes.values()) == {"passed", "skipped"}
+    for check in ("compile.static", "compile.dynamic", "opcheck.test_aot_dispatch_dynamic"):
+        (reason,) = {r["message"] for r in suite.results() if r["check"] == check}
+        assert "traces the Triton kernels of a triton_op on the CPU too" in reason

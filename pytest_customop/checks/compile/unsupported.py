@@ -68,7 +68,30 @@ def unsupported_call(error: Exception, case: Case) -> CheckSkipped | None:
     Args:
         error: what compiling it raised.
     """
-    return _unsupported_tensor(case) or _nothing_to_write(error, case)
+    return triton_on_cpu(error, case) or _unsupported_tensor(case) or _nothing_to_write(error, case)
+
+
+# What torch and Triton say of a Triton kernel that gets tensors on the CPU.
+_TRITON_ON_CPU = re.compile(
+    r"triton not built with the 'cpu' backend|compatible backends for target \(cpu\)"
+    r"|^0 active drivers|cannot be accessed from Triton \(cpu tensor"
+)
+
+
+def triton_on_cpu(error: BaseException, case: Case) -> CheckSkipped | None:
+    """The skip for a `triton_op` with a kernel for the CPU, which runs in eager mode; None for others.
+
+    To trace it, torch runs the function with the Triton kernels, whatever the device (seen in torch 2.11
+    to 2.14).
+    """
+    root = root_cause(error)
+    if case.placement.device != "cpu" or not _TRITON_ON_CPU.search(str(root)):
+        return None
+    reason = (
+        "torch traces the Triton kernels of a triton_op on the CPU too, instead of its kernel for the CPU: "
+        f"it cannot be compiled there ({error_line(root)})"
+    )
+    return skip("checker-limit", reason)
 
 
 def _unsupported_tensor(case: Case) -> CheckSkipped | None:

@@ -22,6 +22,7 @@ from ...core.wording import dtype_name
 from ...findings import CheckFailed, CheckSkipped, fail, skip
 from ..compile.errors import RETURNED_ARGUMENT, RETURNED_TEXT, quiet
 from ..compile.opaque import opaque_ops
+from ..compile.unsupported import triton_on_cpu
 from ..values.memory.storage import share_memory
 
 # torch compares storages: the outputs may share one and still have no element in common.
@@ -150,7 +151,8 @@ def read_failure(case: Case, name: str, error: Exception) -> CheckFailed | Check
     if different:
         return _different_values(case, different.group(1), root, texts)
     return (
-        _known_message(case, name, texts)
+        triton_on_cpu(error, case)
+        or _known_message(case, name, texts)
         or _checker_limit(case, name, root)
         or _fake_kernel(case, name, links)
         or _backward(case)
