@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from .lost_device import error_of
+
 State = dict[str, Any]
 
 
@@ -73,10 +75,11 @@ def preserved() -> Iterator[None]:
         random.setstate(python)
         if numpy is not None:
             numpy.random.set_state(numpys)
-        if cuda:
+        if cuda and _cuda_used():
             torch.cuda.set_rng_state_all(cuda)
-        for device, state in others.items():
-            _other_accelerator()[1].set_rng_state(state, device)
+        _, accelerator = _other_accelerator()
+        for device, state in others.items() if accelerator is not None else ():
+            accelerator.set_rng_state(state, device)
 
 
 def changed(before: State, after: State) -> Iterator[str]:
@@ -93,6 +96,8 @@ def _cuda_states() -> list[torch.Tensor]:
 
 
 def _cuda_used() -> bool:
+    if error_of("cuda") is not None:
+        return False  # every call raises
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
@@ -109,10 +114,11 @@ def _other_accelerator() -> tuple[str, Any]:
     """The type of an accelerator that is not a CUDA device, and its torch module if it is in use, or None.
 
     torch 2.4 and 2.5 do not report the accelerator. MPS is left out: it has one stream, without an index.
+    So is a device that is lost.
     """
     accelerator: Any = getattr(torch, "accelerator", None)
     device = accelerator.current_accelerator() if accelerator is not None else None
-    if device is None or device.type in ("cuda", "mps"):
+    if device is None or device.type in ("cuda", "mps") or error_of(device.type) is not None:
         return "", None
     module: Any = getattr(torch, device.type, None)
     used = getattr(module, "is_initialized", None)

@@ -12,6 +12,8 @@ from ..plan.place import GENERATED
 from ..report.item_text import failure_text, skip_reason
 from ..run.known import not_run, stale_for_any_variant
 from ..run.record import ResultRecord
+from .child.items import is_isolated
+from .child.protocol import is_child
 from .child.pytest_timeout import run_in_time
 from .session.records import record_of, strict_by_default
 from .session.state import FINISHED, RECORDS, Session
@@ -42,6 +44,10 @@ def run_item(item: pytest.Item, planned: PlannedItem, session: Session) -> None:
 
     with rng.preserved():
         _run_cases(item, planned, planned.check, session)
+    if is_isolated(item) and not is_child(item.config):
+        from .child.controller import isolate
+
+        isolate(item.config, session)  # the device is lost: the next items on it run in a child
     records = item.stash[RECORDS]
     if planned.variants and planned.known:
         strict = strict_by_default(item.config)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .. import __version__
+from ..core.lost_device import error_of
 from ..run.record import ResultRecord
 from .causes import causes
 from .coverage import NamespaceCoverage
@@ -20,7 +21,8 @@ def torch_versions() -> dict[str, str | None]:
     torch = sys.modules.get("torch")
     if torch is None:
         return {"torch": None, "cuda": None, "gpu": None}
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_initialized() else None
+    used = torch.cuda.is_initialized() and error_of("cuda") is None
+    gpu = torch.cuda.get_device_name() if used else None
     return {"torch": str(torch.__version__), "cuda": torch.version.cuda, "gpu": gpu}
 
 

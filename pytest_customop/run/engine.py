@@ -17,6 +17,7 @@ from ..checks import Check
 from ..compat.op_calls import unobserved
 from ..compat.ops import kernel_in_python
 from ..core import rng
+from ..core.lost_device import error_of
 from ..core.tracebacks import (
     ends_test,
     error_line,
@@ -27,7 +28,7 @@ from ..core.tracebacks import (
 )
 from ..core.watchdog import LimitExceeded
 from ..declare.mistakes import MarkError
-from ..declare.variant import JOINT
+from ..declare.variant import JOINT, REJECTED
 from ..findings import WITHIN_ROUNDING, CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
 from ..global_state.shared_context import in_shared_context
@@ -36,6 +37,7 @@ from .alias_rejection import alias_rejection
 from .finding_records import finding_record
 from .hangs import finding_of, skip_if_waiting
 from .judgement import Note, note_for
+from .lost_devices import device_kept, skip_if_lost
 from .repro import CALL, Script, reproduced_by
 from .results import CheckResult
 from .threads import one_thread_for_variant
@@ -113,6 +115,7 @@ def _judge(
     """
     try:
         skip_if_waiting(case.op)
+        skip_if_lost(case)
         return _run(check, case, on_phase, restore, passed)
     except LimitExceeded as overrun:
         finding = finding_of(case.op, overrun, case.variant_description)
@@ -160,18 +163,20 @@ def _run(
                 on_phase("draw")
                 case.draw()
                 on_phase("eager")
-            if case.base_case is not None:
-                skip_if_rejected(case)
-            elif case.eager.error is not None:
-                return _eager_failure(check, case, case.eager.error, passed)
+            with device_kept(case):
+                if case.base_case is not None:
+                    skip_if_rejected(case)
+                elif case.eager.error is not None:
+                    return _eager_failure(check, case, case.eager.error, passed)
             _skip_without_formula(check, case)
             if not was_kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
-        _run_check(check, case)
+        with device_kept(case, check.name):
+            _run_check(check, case)
     except CheckFailed as failure:
         finding = failure.finding
-        if case.base_case is not None:
+        if case.base_case is not None and error_of(case.placement.device) is None:
             if _is_reported_on(case.base_case, finding, check):
                 place = f"sample {case.base_case.sample_id} itself"
                 raise _reported("as-sample", finding, place) from None
@@ -323,11 +328,23 @@ def _eager_failure(
     if case.requires_grad and guessed and _works_without_gradients(case):
         reason = f"the op rejects inputs that require gradients ({message_line(error)})"
         raise skip("inference-only", reason, unjudged=False)
+    if _is_given_elsewhere(case) and raised_on_purpose(error):
+        reason = (
+            f"the op rejects the sample's tensors on {case.placement.device}: {error_line(error)}"
+        )
+        raise skip(REJECTED, reason)
     finding = alias_rejection(case, error)
     if finding is None:
         message = f"{case.op.name} raises {error_line(error)}"
         finding = Finding("eager-raises", message, traceback_text(error))
     return _found(passed, finding, check, case, reproduced_by(finding, CALL, case))
+
+
+def _is_given_elsewhere(case: Case) -> bool:
+    """Whether the author has given real tensors of a sample on another type of device."""
+    here = torch.device(case.placement.device).type
+    given = [leaf for leaf in case.sample.leaves() if isinstance(leaf, torch.Tensor)]
+    return any(tensor.device.type not in ("cpu", here) for tensor in given)
 
 
 def _refuses_gradients(case: Case, error: BaseException) -> bool:

@@ -128,8 +128,8 @@ def _written_out(tensors: Sequence[torch.Tensor]) -> _Made:
             continue
         if home not in names:
             names[home] = f"storage{len(names)}"
-            flat = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-            flat.set_(tensor.untyped_storage())
+            count = tensor.untyped_storage().nbytes() // tensor.element_size()
+            flat = tensor.detach().as_strided((count,), (1,), 0)
             first.append(f"{names[home]} = {_literal(flat)}")
         place = (tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
         expressions.append(f"{names[home]}.as_strided{place}")

@@ -6,6 +6,7 @@ Other items run as always.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,9 @@ _IN_A_CALL = (protocol.DRAW, protocol.EAGER, protocol.CHECK)
 
 _NAME = "customop-isolation"  # of the plugin
 
+# How many variants of an op may leave a device unusable. Each takes a new interpreter.
+_LOSSES = 3
+
 
 def isolate(config: pytest.Config, session: Session) -> None:
     """Let a child process run the items that `is_isolated` selects, unless this session is a child itself.
@@ -66,6 +70,7 @@ class Isolation:
         # Cases whose plain call ends the process: every further check of them would end it too.
         self._fatal_cases: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
         self._fatal_variants: dict[tuple[str, Place], ProcessExit] = {}
+        self._losses: Counter[str] = Counter()  # of devices, by op
         self._generated: bytes | None = None  # the input that the child tries
         self._call: bytes | None = None  # the call that the child is in
 
@@ -154,6 +159,7 @@ class Isolation:
         avoided = {variant.case.variant for variant in planned.variants if variant.case.beyond}
         avoided |= {record.place.variant for record in finished}
         while True:
+            finished += self._left_out(item, planned, finished)
             failure = self._run_in_child(item, nextitem, log, finished)
             if isinstance(failure, ProcessExit) and failure.is_of_teardown:
                 kept_records = [record for record in finished if record.place.variant in avoided]
@@ -174,9 +180,37 @@ class Isolation:
                 failure = next_failure
             if failure.phase in (protocol.DRAW, protocol.EAGER):
                 self._fatal_variants[_call_of(left[0])] = failure
+            if failure.device_error:
+                self._losses[planned.op] += 1
             result = _result_of(planned.check, left[0], failure, self._call)
             finished.append(record_of(item, result))
             avoided.add(left[0].variant)
+
+    def _left_out(
+        self, item: pytest.Item, planned: PlannedItem, finished: list[ResultRecord]
+    ) -> list[ResultRecord]:
+        """The records of variants that are not run, because many or the sample have lost the device."""
+        from ...run.lost_devices import fatal_samples
+        from .crash_results import not_run
+
+        assert planned.check is not None
+        done = {record.place.variant for record in finished}
+        records = []
+        for case in planned.checked_cases:
+            sample = case.base_case
+            ended = self._fatal_cases.get(sample) if sample is not None else None
+            if case.variant in done:
+                continue
+            if sample in fatal_samples or (ended is not None and ended.device_error):
+                reason = "a plain call on the sample itself leaves the device unusable"
+                result = not_run(planned.check, case, "as-sample", reason)
+            elif self._losses[planned.op] >= _LOSSES:
+                reason = f"{_LOSSES} variants have left the device unusable, each in a new process"
+                result = not_run(planned.check, case, "device-lost", reason)
+            else:
+                continue
+            records.append(record_of(item, result))
+        return records
 
     def _again(
         self,

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...checks import BODY, Check
+from ...core.lost_device import error_of
+from ...declare.variant import REJECTED
 from ...findings import Finding
 from ...global_state.preserve import preserved_state
 from ...plan.items import place_of
 from ...run.finding_records import finding_record
 from ...run.judgement import note_for
+from ...run.lost_devices import rejects
 from ...run.repro import CALL, plain_call, reproduced_by
 from ...run.results import CheckResult
 from . import protocol
@@ -55,11 +58,17 @@ def result_of(
         # No finding: pytest ended the child's session before any op ran.
         why = f"the child process of --customop-isolate does not start: exit code {ended.exit_code}"
         return replace(plain, message=why)
-    stage = _WHERE.get(phase, f"under {name}")
+    if ended.device_error and rejects(
+        case, ended.device_error, in_plain_call=phase != protocol.CHECK
+    ):
+        message = f"{case.op.name} {ended.how} {_stage(phase, name)}"
+        return replace(plain, outcome="skipped", skip_code=REJECTED, message=message, evidence="")
+    stage = _stage(phase, name)
     subject = "the child process" if phase in (protocol.START, protocol.COLLECT) else case.op.name
     finding = Finding(ended.code, f"{subject} {ended.how} {stage}", plain.evidence, ended.fix)
-    # Inputs that could not be drawn in the child are not drawn here.
-    drawn = case if phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
+    # Inputs that could not be drawn in the child are not drawn here, nor read from a lost device.
+    readable = error_of(case.placement.device) is None
+    drawn = case if readable and phase in (protocol.EAGER, protocol.CHECK, protocol.BODY) else None
     check_lines = check.repro if phase == protocol.CHECK and check else ""
     lines = check_lines or (plain_call(drawn) if drawn else CALL)
     note = note_for(drawn, finding) if drawn else None
@@ -84,6 +93,11 @@ def result_of(
     )
 
 
+def _stage(phase: str, name: str) -> str:
+    """What the child was doing, at the end of a message."""
+    return _WHERE.get(phase, f"under {name}")
+
+
 def as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
     """The skip of a check on a variant whose plain call has ended a child before."""
     return replace(
@@ -95,6 +109,20 @@ def as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
         evidence="",
         duration=0.0,
         reproduce=None,
+    )
+
+
+def not_run(check: Check, case: Case, code: str, reason: str) -> CheckResult:
+    """The skip of a check on a variant that would need a child of its own."""
+    return CheckResult(
+        op=case.op.name,
+        check=check.name,
+        case=case.id,
+        variant_description=case.variant_description,
+        place=place_of(case),
+        outcome="skipped",
+        skip_code=code,
+        message=reason,
     )
 
 

@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import Sequence
 
+from ...core.lost_device import loss
 from ...core.tracebacks import is_of_author
 from . import protocol
 
@@ -27,6 +28,7 @@ class ProcessExit(Exception):
 
     Attributes:
         signal: the name of the signal that it caused itself; empty without one.
+        device_error: the error of a device that it has lost; empty without one.
         phase: what it was doing, one of `protocol`.
         after_calls: whether it had made other calls before.
         has_successor: whether another process can start at once, without importing everything.
@@ -48,6 +50,7 @@ class ProcessExit(Exception):
         self.fix = fix
         self.exit_code = exit_code
         self.signal = ""
+        self.device_error = ""
         self.phase = ""
         self.after_calls = False
         self.has_successor = False
@@ -112,6 +115,15 @@ def out_of_memory(limit: int, stderr: str) -> ProcessExit:
 def timed_out(limit: float, stderr: str) -> ProcessExit:
     """The exit of a child that did not answer within this many seconds."""
     return ProcessExit("hang", f"does not end within {limit:g} s", stderr)
+
+
+def device_lost(lost: protocol.DeviceLost, stderr: str) -> ProcessExit:
+    """The exit of a child that was killed because it can use a device no more."""
+    from ...run.lost_devices import FIX
+
+    ended = ProcessExit("crash", loss(lost.device, lost.error), stderr, FIX)
+    ended.device_error = lost.error
+    return ended
 
 
 def signal_name(number: int) -> str:

@@ -9,7 +9,8 @@ import pytest
 
 from ..session.carried import attach, attached
 from ..session.records import record_of
-from ..session.state import NO_CHILD, RECORDS
+from ..session.state import NO_CHILD, PLANNED, RECORDS, SESSION
+from .items import needs_child
 
 if TYPE_CHECKING:
     from ...run.record import ResultRecord
@@ -32,10 +33,10 @@ class ItemLog:
         self._item.ihook.pytest_runtest_logreport(report=report)
 
     def fail_with(self, result: CheckResult) -> None:
-        """Log the end of the child as the failure of the item, or as a note."""
+        """Log the end of the child as the failure of the item, as a note, or as a skip."""
         record = record_of(self._item, result)
         self._item.stash[RECORDS] = [record]
-        self.fail(record.reason if record.outcome == "noted" else record.text, record)
+        self.fail(record.reason if record.outcome in ("noted", "skipped") else record.text, record)
 
     def fail(self, text: str, record: ResultRecord | None = None) -> None:
         """Log a failure in the phase that the child had reached."""
@@ -46,7 +47,7 @@ class ItemLog:
         evaluate_xfail(self._item)  # the item was never set up here
         outcome = record.outcome if record is not None else "failed"
         ending: BaseException = pytest.fail.Exception(text, pytrace=False)
-        if outcome == "noted":
+        if outcome in ("noted", "skipped"):
             ending = pytest.skip.Exception(text)
         elif outcome == "xfailed" and record is not None:
             ending = pytest.xfail.Exception(record.known)
@@ -61,9 +62,11 @@ class ItemLog:
     def skip(self, why: str) -> None:
         """Log that the item is skipped because the child cannot run it."""
         self._item.stash[NO_CHILD] = "and a child process cannot run them here"
-        text = (
-            f"these variants could read out of bounds, and a child process cannot run them: {why}"
-        )
+        settings = self._item.config.stash[SESSION].settings
+        what = "these variants could read out of bounds"
+        if not needs_child(self._item.stash[PLANNED], settings):
+            what = "an earlier call has left the device unusable in this process"
+        text = f"{what}, and a child process cannot run them: {why}"
         report = self._report("setup", pytest.skip.Exception(text))
         path, line, _ = self._item.reportinfo()
         report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {text}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ...core.lost_device import error_of
 from ...settings import Settings
 from ..session.state import HARVESTED, PLANNED, SESSION
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 def is_isolated(item: pytest.Item) -> bool:
     """Whether a child process runs an item: a check or a body on a case.
 
-    With `--customop-isolate=auto`, these are only the items with variants that could crash the process, and
-    in a scan every item of an op that could.
+    With `--customop-isolate=auto`, these are only the items with variants that could crash the process, in
+    a scan every item of an op that could, and items on a device that is lost to the session.
     """
     planned = item.stash.get(PLANNED, None)
     if planned is None or planned.case is None or planned.skip is not None:
@@ -26,7 +27,9 @@ def is_isolated(item: pytest.Item) -> bool:
     if HARVESTED in item.stash:
         return False  # a child process has not seen the call
     settings = item.config.stash[SESSION].settings
-    return settings.isolate == "on" or needs_child(planned, settings)
+    if settings.isolate == "on" or needs_child(planned, settings):
+        return True
+    return settings.without_child is None and error_of(planned.case.placement.device) is not None
 
 
 def needs_child(planned: PlannedItem, settings: Settings) -> bool:

@@ -15,7 +15,7 @@ from ...core.process_memory import resident
 from . import exit_causes, limits
 from .descriptors import receive_descriptors
 from .exit_causes import ProcessExit
-from .protocol import Done, End, Ready, Runner, Start, Stderr
+from .protocol import DeviceLost, Done, End, Ready, Runner, Start, Stderr
 from .runner import RunnerProcess
 from .starting import ForkedProcess, ForkServer, Streams, new_interpreter
 
@@ -132,7 +132,9 @@ class Child:
                 if isinstance(message, Stderr):
                     self._close_captured()
                     (self._captured,) = receive_descriptors(self._answering, 1)
-                return message
+                if not isinstance(message, DeviceLost):
+                    return message
+                raise self._killed(exit_causes.device_lost(message, self._stderr()))
         except (EOFError, OSError):
             raise self._exit_cause() from None
         raise self._exit_cause()

@@ -188,6 +188,19 @@ class Warned:
 
 
 @dataclass(frozen=True)
+class DeviceLost:
+    """A call has left a device unusable in the child, which waits to be killed.
+
+    Args:
+        device: the type of the device.
+        error: what every call on it raises.
+    """
+
+    device: str
+    error: str
+
+
+@dataclass(frozen=True)
 class Done:
     """The item has ended."""
 

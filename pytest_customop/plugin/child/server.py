@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Generator
 from multiprocessing.connection import Connection, Pipe
@@ -22,10 +23,10 @@ from typing import Any
 import pytest
 
 from ...compat.pytest_private import base_temp
-from ...core import fresh_process
+from ...core import fresh_process, lost_device
 from ...core.forked import fork
 from ...run.record import ResultRecord, from_wire, to_wire
-from ..session.state import FINISHED, SESSION
+from ..session.state import FINISHED, PLANNED, SESSION
 from . import protocol
 from .descriptors import send_descriptors
 from .fork_safety import count_threads, may_fork, one_thread_of_torch
@@ -100,6 +101,7 @@ class ChildServer:
         # How many threads a fork can do without; None if this process runs the items itself.
         self._threads = count_threads() if start.forks else None
         self._has_forked = False
+        lost_device.when_lost(self._wait_for_the_end)
 
     # What kind of session this is
 
@@ -279,6 +281,22 @@ class ChildServer:
             return
         self._send(protocol.Stderr())
         send_descriptors(self._connection, [2])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
+        """Notice if the test's own body has left a device unusable; checks notice it themselves."""
+        try:
+            return (yield)
+        finally:
+            planned = item.stash.get(PLANNED, None)
+            if planned is not None and planned.case is not None:
+                lost_device.wait_for(planned.case.placement.device)
+
+    def _wait_for_the_end(self, device: str, error: str) -> None:
+        """Report a device that is lost; the session kills this process, and starts another one."""
+        self._send(protocol.DeviceLost(device, error))
+        while True:
+            time.sleep(1)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:

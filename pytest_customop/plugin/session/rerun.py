@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ...core.lost_device import error_of
 from ...settings import Settings
 from ..read_options import rerun_flags
 from .state import HARVESTED, PLANNED, SESSION
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def script_of(item: pytest.Item, result: CheckResult) -> Script | None:
-    """The script of a failed check; None if there is none."""
+    """The script of a failed check; None if there is none, or if its inputs are on a lost device."""
+    if error_of(result.place.device or "cpu") is not None:
+        return None
     return result.script(getattr(item, "module", None))
 
 
