@@ -126,3 +126,13 @@ def test_the_server_ends_though_a_copy_of_the_session_holds_its_connection(
         os.close(copy)
         child.close()
     assert [process.returncode for process in started] == [0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_has_called_a_driver_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = fork_safety.count_threads()
+    assert fork_safety.may_fork(threads)
+    with open("/dev/zero", "rb"):
+        monkeypatch.setattr(fork_safety, "_DRIVERS", ("/dev/zero",))
+        assert not fork_safety.may_fork(threads)
+    assert fork_safety.may_fork(threads)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 
 def count_threads() -> int:
@@ -36,8 +35,17 @@ def may_fork(threads: int) -> bool:
     Args:
         threads: the number of threads that a fork can do without.
     """
-    if count_threads() > threads:
-        return False
-    with contextlib.suppress(OSError):
-        return "libcuda.so" not in Path("/proc/self/maps").read_text(encoding="utf-8")
+    return count_threads() <= threads and not _has_called_driver()
+
+
+# The files by which the drivers of NVIDIA's, AMD's and Intel's GPUs are called, and WSL's.
+_DRIVERS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/dxg")
+
+
+def _has_called_driver() -> bool:
+    """Whether this process has called the driver of a GPU. Importing torch only loads it."""
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the folder's own descriptor is closed by now
+            if os.readlink(f"/proc/self/fd/{descriptor}").startswith(_DRIVERS):
+                return True
     return False
