@@ -50,6 +50,9 @@ def joined(xs: List[torch.Tensor]) -> torch.Tensor:
 joined.register_autograd(lambda ctx, grad: ([grad],))
 
 
+LIBRARY = torch.library.Library("t_matrix", "FRAGMENT")
+
+
 def nothing(case: Any) -> None:
     """A check that is never run here."""
 
@@ -413,3 +416,34 @@ def test_a_device_with_an_index_meets_one_without(mark: Any, session: Any, expec
     settings = Settings(devices=(session,) if isinstance(session, str) else tuple(session))
     items = planned(scale, X, settings=settings, devices=mark, requires_grad=False)
     assert [item.case.placement.device for item in items if item.case] == expected
+
+
+def test_an_op_without_a_kernel_for_a_device_is_one_skip_there() -> None:
+    op = torch.library.custom_op(
+        "t_matrix::for_cuda",
+        lambda x: x.clone(),
+        mutates_args=(),
+        device_types="cuda",
+        schema="(Tensor x) -> Tensor",
+    )
+    (item,) = planned(op, [(tensor(3),)])
+    assert item.skip == "the op has no kernel for cpu, only for cuda"
+    assert not item.missing_device  # it fails nothing under --customop-require-devices
+    both = planned(op, [(tensor(3),)], settings=Settings(devices=("cpu", "cuda")))
+    assert {item.place.device for item in both if item.case is not None} == {"cuda"}
+    # A mark that names the device says that there is a kernel.
+    assert all(item.case for item in planned(op, [(tensor(3),)], devices="cpu"))
+
+
+@pytest.mark.parametrize("key", ["CompositeExplicitAutograd", "CompositeImplicitAutograd", None])
+def test_an_op_for_every_device_or_none_has_cases_everywhere(key: str | None) -> None:
+    name = f"for_{key}".lower()
+    LIBRARY.define(f"{name}(Tensor x) -> Tensor")
+    if key:
+        LIBRARY.impl(name, lambda x: x.clone(), key)
+    settings = Settings(devices=("cpu", "cuda"))
+    devices = {
+        item.place.device
+        for item in planned(f"t_matrix::{name}", [(tensor(3),)], settings=settings)
+    }
+    assert devices == {"cpu", "cuda"}

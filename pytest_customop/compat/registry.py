@@ -2,6 +2,8 @@
 
 Private names, seen in torch 2.4 to 2.15:
 
+- `torch._C._dispatch_has_computed_kernel_for_dispatch_key`, `torch._C._dispatch_key_for_device`: what the
+  dispatcher calls for a device. Public: none.
 - `torch._C._jit_get_all_schemas`: the schemas of all ops. Public: none.
 - `torch._ops.OpOverload`: the type of an overload, for annotations. Public: none.
 - `torch._C._get_privateuse1_backend_name`: what `torch.utils.rename_privateuse1_backend` was called with.
@@ -16,7 +18,7 @@ from collections.abc import Collection, Iterator
 import torch
 from torch._ops import OpOverload
 
-from .ops import has_kernel, kernel_in_python, registered_names
+from .ops import has_kernel, kernel_in_python, overload_name, registered_names
 
 _KEYS = {
     "cpu": "CPU",
@@ -65,6 +67,18 @@ def _has_native_kernel(namespace: str, loaded: tuple[int, int]) -> bool:
         not kernel_in_python(overload, "cpu") and any(has_kernel(overload, key) for key in keys)
         for overload in overloads_in([namespace])
     )
+
+
+def runs_on(overload: OpOverload, device: str) -> bool:
+    """Whether the dispatcher finds a kernel, or a fallback, for the tensors of a device.
+
+    False only for an op with a kernel for another device: an op without any is one that is not finished.
+    """
+    kind = torch.device(device).type
+    key = torch._C._dispatch_key_for_device(kind)
+    name = overload_name(overload)
+    found: bool = torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, key)
+    return found or not kernel_devices(overload)
 
 
 def kernel_devices(overload: OpOverload) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import torch
 
 from ..cases.case import Case
 from ..checks import Check, selects_body
+from ..compat.registry import kernel_devices, runs_on
 from ..core.wording import dtype_name
 from ..declare.declaration import Declaration
 from ..settings import Settings
@@ -113,10 +114,17 @@ def _plan_mark(
         yield _skipped(prefix, "no-dtype", name, reason)
         return
     absences = {device: available(device) for device in devices}
-    reference = reference_device([device for device in devices if not absences[device]])
+    no_kernels = {
+        device: _why_no_kernel(declaration, device) for device in devices if not absences[device]
+    }
+    reference = reference_device([device for device, reason in no_kernels.items() if not reason])
     for device, absent in absences.items():
         if absent:
             yield _skipped(prefix, f"{device}-absent", name, absent, device)
+            continue
+        no_kernel = no_kernels[device]
+        if no_kernel is not None:
+            yield _skipped(prefix, f"{device}-no-kernel", name, no_kernel)
             continue
         all_cells = cells_of(declaration, device, dtypes, settings.seed)
         cells = limit_samples(declaration, settings, all_cells, on_omitted)
@@ -138,6 +146,14 @@ def _plan_mark(
         yield from fuzz_items(declaration, settings, cases, checks)
         for cell, error in error_cells(declaration, device, dtypes):
             yield from _error_items(case_cell(declaration, settings, cell, error, prefix), checks)
+
+
+def _why_no_kernel(declaration: Declaration, device: str) -> str | None:
+    """Why an op has no cases on a device that its mark does not name; None if it has."""
+    overload = declaration.op.overload
+    if declaration.devices is not None or runs_on(overload, device):
+        return None
+    return f"the op has no kernel for {device}, only for {', '.join(kernel_devices(overload))}"
 
 
 def _skipped(
