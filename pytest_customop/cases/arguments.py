@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.testing import make_tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..core.tracebacks import error_line, message_line
 from ..declare.inputs import SameAs, Sample, TensorSpec
@@ -248,7 +249,7 @@ def _place_spec(spec: TensorSpec, name: str, op: Op, where: Placement) -> torch.
 def dense_values(spec: TensorSpec, dtype: torch.dtype) -> torch.Tensor:
     """A described tensor in contiguous memory on the CPU, drawn from torch's default generator."""
     if isinstance(spec.values, torch.Tensor):
-        return spec.values.detach().clone().to(dtype)
+        return _on_cpu(spec.values).detach().clone().to(dtype)
     if spec.values is not None:
         return torch.tensor(spec.values, dtype=dtype)
     # torch cannot draw float8, and torch 2.4 cannot fill it either
@@ -268,6 +269,24 @@ def _has_tensor_there(sample: Sample, device: torch.device) -> bool:
     return device.type != "cpu" and any(tensor.device.type == device.type for tensor in real)
 
 
+# The values of real tensors on other devices, which a copy of this process cannot read: on a GPU, trying
+# to breaks the device for this process too.
+_values_on_cpu: Any = WeakTensorKeyDictionary()
+
+
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """The values of a real tensor on the CPU, copied once."""
+    if tensor.device.type == "cpu":
+        return tensor
+    version = 0 if tensor.is_inference() else tensor._version
+    values: torch.Tensor
+    known_version, values = _values_on_cpu.get(tensor, (None, tensor))
+    if known_version != version:
+        values = tensor.detach().cpu()
+        _values_on_cpu[tensor] = (version, values)
+    return values
+
+
 def _place_real(
     tensor: torch.Tensor, copier: Copier, where: Placement, mutated: bool, keeps_cpu: bool
 ) -> torch.Tensor:
@@ -276,7 +295,7 @@ def _place_real(
     Args:
         keeps_cpu: whether a tensor on the CPU stays there.
     """
-    value = copier(tensor)
+    value = copier(_on_cpu(tensor) if where.device == "cpu" else tensor)
     if where.cast_real is not None and is_differentiable(value.dtype):
         value = value.to(where.cast_real)
     stays = keeps_cpu and value.device.type == "cpu"
