@@ -12,12 +12,13 @@ from torch import Tensor
 from pytest_customop.cases.arguments import Arguments, Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.cases.fake_elsewhere import backward_elsewhere, run_elsewhere
+from pytest_customop.checks.fake import elsewhere
 from pytest_customop.checks.fake.device import check_device as check
 from pytest_customop.checks.fake.kernel_devices import watch_kernel
 from pytest_customop.compat import fake_devices
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample
-from pytest_customop.findings import CheckSkipped
+from pytest_customop.findings import CheckFailed, CheckSkipped
 
 _numbers = itertools.count()
 
@@ -284,3 +285,22 @@ def test_a_default_device_reaches_a_fake_kernel_and_a_backward() -> None:
     output.sum().backward()
     assert seen == ["meta"]
     assert torch.empty(3).device.type == "cpu"
+
+
+def test_a_device_that_torch_cannot_fake_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fake_devices.can_be_faked("cuda")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("Torch not compiled with XPU enabled")
+
+    name = define(lambda x: x.clone(), unsaid)
+    with monkeypatch.context() as patch:
+        patch.setattr(elsewhere, "can_be_faked", lambda device: False)
+        assert "creates no fake tensors" in skipped(case(name)).reason
+    fake_devices.can_be_faked.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "empty", refuse)
+        assert not fake_devices.can_be_faked("xpu")
+    fake_devices.can_be_faked.cache_clear()
+    with pytest.raises(CheckFailed):
+        check(case(name))

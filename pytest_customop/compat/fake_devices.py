@@ -81,6 +81,17 @@ def _mode_class() -> Any:
     return WithDefault
 
 
+@functools.cache
+def can_be_faked(device: str) -> bool:
+    """Whether this torch can create fake tensors of a device type; with CUDA in use, not for every type."""
+    try:
+        with fake_mode_with_default(None):
+            torch.empty(1, device=device)
+    except (AssertionError, RuntimeError):
+        return False
+    return True
+
+
 def fake_like(mode: Any, tensor: torch.Tensor, device: str) -> torch.Tensor:
     """A fake tensor with the size, strides, offset and dtype of a real one, on another device.
 

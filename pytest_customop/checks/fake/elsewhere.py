@@ -20,6 +20,7 @@ from ...cases.fake_elsewhere import META, can_move, run_elsewhere
 from ...cases.fake_run import fake_run
 from ...cases.run import Run
 from ...cases.tensors import is_differentiable
+from ...compat.fake_devices import can_be_faked
 from ...compat.fakes import fake_cause, missing_fake_kernel
 from ...compat.ops import has_kernel_elsewhere, kernel_function
 from ...core.tables import aligned
@@ -66,7 +67,7 @@ class JudgedCall:
             raise skip("nothing-to-check", reason, unjudged=False)
         errors: list[Exception] = []
         for device in _DEVICES if self.has_kernel_elsewhere else (META,):
-            if device == self.home:
+            if device == self.home or not can_be_faked(device):
                 continue
             run = run_elsewhere(self.shapes, device)
             if run.error is None:
@@ -76,6 +77,9 @@ class JudgedCall:
             if again.error is None:
                 return self._failure_of_error(run.error, device)
             errors.append(run.error)
+        if not errors:
+            reason = "this torch creates no fake tensors of another device"
+            raise skip("nothing-to-check", reason, unjudged=False)
         raise self._cannot_run(errors[0])
 
     @functools.cached_property
