@@ -4,6 +4,7 @@ Its findings are "device-mismatch" and "device-gradient-mismatch".
 """
 
 import itertools
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ _numbers = itertools.count()
 
 def define(kernel: Any, schema: str = "(Tensor x) -> Tensor", backward: Any = None) -> ops.Op:
     name = f"t_agree::op_{next(_numbers)}"
-    mutates = ("x",) if "(a!)" in schema else ()
+    mutates = re.findall(r"Tensor\(a!\) (\w+)", schema)
     torch.library.custom_op(name, kernel, mutates_args=mutates, schema=schema)
     if backward is not None:
         torch.library.register_autograd(
@@ -113,6 +114,19 @@ def test_an_argument_that_is_written() -> None:
     check(case(right, right, zeros))
     finding = verdicts.finding(check, case(wrong, right, zeros))
     assert "argument x after the call: 3 of 3 elements differ" in finding.message
+
+
+def test_a_workspace_is_not_compared() -> None:
+    schema = "(Tensor(a!) workspace, Tensor x) -> Tensor"
+
+    def with_workspace(workspace: Tensor, x: Tensor) -> Tensor:
+        return workspace.fill_(1) + x
+
+    def without(workspace: Tensor, x: Tensor) -> Tensor:
+        return x + 1
+
+    args = torch.zeros(3), torch.zeros(3)
+    check(case(define(with_workspace, schema), define(without, schema), *args))
 
 
 def scaled(factor: float) -> Any:

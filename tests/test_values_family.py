@@ -478,6 +478,19 @@ def test_a_write_that_never_happens_is_missed(schema: str, args: tuple) -> None:
     assert finding("mutation", case(kernel, *args)).code == "mutation-missing"
 
 
+def test_a_workspace_that_the_kernel_for_another_device_may_need() -> None:
+    def unwritten(argument: str, *kernels: str) -> Finding:
+        name = f"op_{next(_numbers)}"
+        _library.define(f"{name}(Tensor x, Tensor(a!) {argument}) -> Tensor")
+        for key in kernels:
+            _library.impl(name, lambda x, _: x.clone(), key)
+        return finding("mutation", case(f"t_values::{name}", tensor(3), tensor(3)))
+
+    assert unwritten("workspace", "CPU", "CUDA").note == "not-asked"
+    assert unwritten("workspace", "CPU").note is None
+    assert unwritten("out", "CPU", "CUDA").note is None
+
+
 # ---------------------------------------------------------------------------------- layouts
 
 

@@ -483,3 +483,17 @@ def test_a_count_without_dims_has_no_parts() -> None:
     results = check_op(running_mean, [sample], checks="fake.forward", variants="quick")
     assert any(result.place.variant for result in results)
     assert not [result for result in results if result.outcome in ("failed", "error")]
+
+
+@torch.library.custom_op("t_values::solve", mutates_args=())
+def solve(x: torch.Tensor, rtol: float = 0.2, total: float = 0.2) -> torch.Tensor:
+    return x.clone()
+
+
+def test_a_tolerance_gets_no_larger() -> None:
+    variants = near(solve, tensor(3), 0.2, 0.2, kinds=("arguments",)).values()
+    numbers = {
+        name: {v.sample.args[at] for v in variants} for at, name in ((1, "rtol"), (2, "total"))
+    }
+    assert min(numbers["rtol"]) < 0.2 == max(numbers["rtol"])
+    assert max(numbers["total"]) > 0.2

@@ -51,8 +51,22 @@ _TABLE_SIZE = re.compile(
 _COUNT_OF_PLACES = re.compile(
     r"(^|_)(n|num|nb|number_of|max)_\w+$|(^|_)(n|size|sizes|rows|cols|columns|nodes|vertices|vocab)$"
 )
+# How exact a result must be. What is less exact than in the sample need not agree with anything.
+_TOLERANCE = re.compile(r"(^|_)([ar]?tol|tolerances?|accuracy)($|_)")
+# Memory that an op may use as it likes.
+_WORKSPACE = re.compile(r"(^|_)(work|work_?space|scratch|te?mp)\d*($|_)")
 _COORDINATES = re.compile(r"(^|_)(coords?|coordinates?|voxels?|cells?|pixels?)$")
 _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
+
+
+def names_tolerance(name: str) -> bool:
+    """Whether an argument of this name says how exact a result must be."""
+    return bool(_TOLERANCE.search(name))
+
+
+def names_workspace(name: str) -> bool:
+    """Whether an argument of this name is memory that an op may use as it likes."""
+    return bool(_WORKSPACE.search(name))
 
 
 def names_dims(name: str) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...cases.argument_names import names_buffer
+import torch
+
+from ...cases.argument_names import names_buffer, names_workspace
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import base_name, is_differentiable
+from ...compat.ops import has_kernel_elsewhere
 from ...declare.layouts import OFFSET, MemoryLayout
 from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -33,10 +36,13 @@ def check_mutation(case: Case) -> None:
     unwritten = [name for name, _ in case.inputs().mutated() if name not in written]
     # A variant may be one of the few calls that write nothing.
     if unwritten and case.base_case is None and not may_stay_unwritten(calls, unwritten[0]):
+        device = torch.device(case.placement.device).type
+        elsewhere = names_workspace(unwritten[0]) and has_kernel_elsewhere(case.op.overload, device)
         raise fail(
             "mutation-missing",
             f"{case.op.name}: the schema says that {unwritten[0]} is written to, but no call "
             "changed it: neither with the sample nor with other values, flags or layouts",
+            note=NOT_ASKED if elsewhere else None,  # the kernel for another device may need it
             repro=_MISSING.format(one=expression(case, unwritten[0])),
         )
 

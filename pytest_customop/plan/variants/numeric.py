@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ...cases.argument_names import names_dims, names_positions
+from ...cases.argument_names import names_dims, names_positions, names_tolerance
 from ...cases.documented import cuts_off
 from ...declare.variant import Step
 from .sample_view import SampleView
@@ -40,13 +40,22 @@ _OPTIONAL_FLOAT = (0.5, 1.0)
 def steps(
     view: SampleView, name: str, value: Any, constants: Sequence[Any], *, optional: bool = False
 ) -> Iterator[Step]:
-    """Other numbers in place of one.
+    """Other numbers in place of one; of a tolerance, only smaller ones.
 
     Args:
         value: the sample's value, or the default.
         constants: the numbers that the op's code compares the argument with.
         optional: whether the argument may be None.
     """
+    every = _every_step(view, name, value, constants, optional)
+    if names_tolerance(name):
+        every = (step for step in every if step.changes[name] < value)
+    yield from every
+
+
+def _every_step(
+    view: SampleView, name: str, value: Any, constants: Sequence[Any], optional: bool
+) -> Iterator[Step]:
     if isinstance(value, float):
         yield from _floats(view, name, value)
     else:
@@ -80,6 +89,8 @@ def other_in_list(view: SampleView, name: str, values: Sequence[int], at: int, n
 
 def optional(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
     """A number in place of None."""
+    if names_tolerance(name):
+        return
     counts = whole and any(tensor.holds_positions for tensor in view.tensors)
     for rank, value in enumerate(_OPTIONAL_INT if whole else _OPTIONAL_FLOAT):
         yield _step(name, str(value), value, 4 + 4 * rank, _COUNTS if counts else None)
