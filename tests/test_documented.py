@@ -696,3 +696,17 @@ def test_elements_that_may_be_zero(text: str, allowed: bool) -> None:
 )
 def test_an_argument_that_entries_share(text: str, shared: bool) -> None:
     assert documented.may_be_shared(op_with(text), "scores") is shared
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("boxes: (N, 4), -inf where there is none", True),
+        ("A box with -inf in boxes is left out.", True),
+        ("Returns:\n    lse: (N,), -inf for such a row of boxes", False),
+        ("Returns\n-------\nTensor\n    -inf for such a row of boxes\n\nNotes: nothing", False),
+        ("Returns:\n    lse: (N,)\n\nThe rows of boxes may hold -inf.", True),
+    ],
+)
+def test_an_argument_in_which_infinity_has_a_meaning(text: str, meant: bool) -> None:
+    assert documented_numbers.gives_meaning_to("-inf", op_with(text), "boxes") is meant

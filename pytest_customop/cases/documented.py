@@ -271,11 +271,17 @@ def lines_about(op: Op, argument: str) -> str:
     return " ".join(lines)
 
 
-def sentences(op: Op, *, of_op: bool = False) -> Iterator[str]:
+# A section about results, to the next empty line.
+_RESULTS = re.compile(r"^[ \t]*(Returns?|Yields?)[ \t]*:?[ \t]*$.*?(?=\n[ \t]*\n|\Z)", re.M | re.S)
+
+
+def sentences(op: Op, *, of_op: bool = False, results: bool = True) -> Iterator[str]:
     """The sentences about an op, each in one line.
 
     Args:
         of_op: whether those of a module are left out unless they are about the op.
+        results: whether sections about results are included.
     """
     for text in texts_about(op) if of_op else texts_beside(op):
+        text = text if results else _RESULTS.sub("", text)
         yield from re.split(r"\.\s", " ".join(text.split()))

@@ -67,7 +67,7 @@ def _clauses_about(op: Op, argument: str) -> Iterator[str]:
     other = re.compile(rf"\b({'|'.join(others)})\b" if others else r"(?!)")
     own = re.split(_END_OF_CLAUSE, lines_about(op, argument))
     yield from (clause for clause in own if not other.search(clause))
-    for sentence in sentences(op, of_op=True):
+    for sentence in sentences(op, of_op=True, results=False):
         yield from filter(name.search, re.split(_END_OF_CLAUSE, sentence))
 
 
