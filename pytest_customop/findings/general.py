@@ -60,7 +60,8 @@ def dense(x: Tensor) -> Tensor:
     "crash": Explanation(
         meaning=(
             "The process that ran the op ended: by a signal (SIGSEGV, SIGABRT, ...), by a "
-            "call of exit, or because it ran out of memory."
+            "call of exit, or because it ran out of memory. Or the op has left a GPU unusable for the "
+            "process: after an illegal memory access, every call on it raises."
         ),
         why=(
             "Python cannot catch it: training ends without a checkpoint, and a server drops "
