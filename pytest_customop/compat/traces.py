@@ -7,7 +7,7 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise. Nothing public e
 
 - `torch._subclasses.fake_tensor.FakeTensorMode.cache`: results of fake kernels.
 - `torch.fx.graph_module._loader.eval_cache`: the sources of graphs.
-- `torch._dynamo.utils.get_metrics_context()._edits`: stacks from which metrics were set; not in 2.4.
+- `torch._dynamo.utils.get_metrics_context()._edits`: stacks from which metrics were set; not in 2.4 to 2.8.
 - `torch._inductor.codecache.PyCodeCache` and the modules `torch._inductor.runtime.compile_tasks.*`: the
   modules that Inductor wrote. Its dicts have changed their names.
 - `torch._inductor.codecache.FxGraphCachePickler._pickleable_type_cache`: whether classes can be pickled;
@@ -65,8 +65,9 @@ def _only_growing() -> dict[str, Any]:
 
     growing = {"sources": _loader.eval_cache}
     metrics: Any = getattr(sys.modules.get("torch._dynamo.utils"), "get_metrics_context", None)
-    if metrics is not None:  # after 2.4
-        growing["stacks"] = metrics()._edits
+    stacks = getattr(metrics(), "_edits", None) if metrics is not None else None
+    if stacks is not None:
+        growing["stacks"] = stacks
     codecache = sys.modules.get("torch._inductor.codecache")
     written: Any = getattr(codecache, "PyCodeCache", None)
     for name in ("modules", "modules_no_attr", "linemaps", "cache"):  # the last one in 2.4

@@ -113,11 +113,14 @@ def _other_states() -> dict[str, torch.Tensor]:
 def _other_accelerator() -> tuple[str, Any]:
     """The type of an accelerator that is not a CUDA device, and its torch module if it is in use, or None.
 
-    torch 2.4 and 2.5 do not report the accelerator. MPS is left out: it has one stream, without an index.
+    torch 2.4 and 2.5 do not report the accelerator, and 2.6 raises if there is none. MPS is left out: it has one stream, without an index.
     So is a device that is lost.
     """
     accelerator: Any = getattr(torch, "accelerator", None)
-    device = accelerator.current_accelerator() if accelerator is not None else None
+    try:
+        device = accelerator.current_accelerator() if accelerator is not None else None
+    except RuntimeError:
+        device = None
     if device is None or device.type in ("cuda", "mps") or error_of(device.type) is not None:
         return "", None
     module: Any = getattr(torch, device.type, None)
