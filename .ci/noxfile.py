@@ -37,6 +37,14 @@ def versions(session: nox.Session) -> None:
     session.run("pytest", "-q")
 
 
+@nox.session
+def operators(session: nox.Session) -> None:
+    """Run the main job with another torch: `-s operators -- "torch==2.8.*"`."""
+    session.chdir(ROOT)
+    session.install("-e", ".[reference]", *session.posargs)
+    session.run("pytest", "-q", "--pyargs", "reference_ops")
+
+
 @nox.session(python="3.11")
 def released(session: nox.Session) -> None:
     """Check the operators of released packages on the CPU; further arguments go to pytest."""
