@@ -113,8 +113,8 @@ def _other_states() -> dict[str, torch.Tensor]:
 def _other_accelerator() -> tuple[str, Any]:
     """The type of an accelerator that is not a CUDA device, and its torch module if it is in use, or None.
 
-    torch 2.4 and 2.5 do not report the accelerator, and 2.6 raises if there is none. MPS is left out: it has one stream, without an index.
-    So is a device that is lost.
+    torch 2.4 and 2.5 do not report the accelerator, and 2.6 raises if there is none. Left out are MPS,
+    which has one stream, without an index, and a device that is lost.
     """
     accelerator: Any = getattr(torch, "accelerator", None)
     try:
