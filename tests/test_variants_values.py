@@ -1,6 +1,7 @@
 """The variants of large sizes, of values of several magnitudes, and what is too costly to try."""
 
 import math
+import re
 import resource
 import time
 from pathlib import Path
@@ -227,14 +228,15 @@ slow.register_fake(torch.empty_like)
 pairs.register_fake(lambda x: x.new_empty(x.numel(), x.numel()))
 
 
-@pytest.mark.parametrize(("op", "reason"), [(slow, " s"), (pairs, "elements")])
+# On a busy machine, calls on parts of the second one's input may already take too long.
+@pytest.mark.parametrize(("op", "reason"), [(slow, r"\d s\b"), (pairs, r"elements|\d s\b")])
 def test_a_large_variant_that_takes_too_much_is_skipped(op: Any, reason: str) -> None:
     results = check_op(op, [(tensor(8),)], checks="fake.forward", variants="quick,large")
     large = [result for result in results if result.place.variant == "large0"]
     assert [(result.outcome, result.skip_code) for result in large] == [("skipped", "costly")], (
         large
     )
-    assert reason in large[0].message
+    assert re.search(reason, large[0].message)
 
 
 @torch.library.custom_op("t_values::table", mutates_args=())
