@@ -92,8 +92,14 @@ def code_folder() -> str | None:
 def compile_whole(function: Any, backend: Any, **options: Any) -> Any:
     """`torch.compile(fullgraph=True)`; `compile_session` drops the result when it ends."""
     _compiled.append(function.__code__)
+    if function.__module__ is None and _ONE_CODE_OBJECT:
+        function.__module__ = __name__
     return torch.compile(function, fullgraph=True, backend=backend, **options)
 
+
+# Before 2.13, torch compiles all functions of no known module within one code object, which soon reaches
+# the limit of recompilations.
+_ONE_CODE_OBJECT = TORCH < (2, 13)
 
 # In torch 2.4, graphs that are kept count against the limit of other functions. Versions between 2.4 and
 # 2.13 were not tried.

@@ -57,11 +57,7 @@ class SourceBuilder:
         names = dict(self._objects)
         exec(compile(f"def {name}(tensors):\n{self.text}", _FILE, "exec"), names)
         # Not left in its own globals: guards keep those alive, and the code object keeps the guards.
-        function: types.FunctionType = names.pop(name)
-        # Before 2.13, torch compiles a function of no known module within one code object for all such
-        # functions, which soon reaches its limit of recompilations.
-        function.__module__ = __name__
-        return function
+        return names.pop(name)  # type: ignore[no-any-return]
 
     def call(self, arguments: Arguments, used: Sequence[str]) -> str:
         """The source of a call of the op; arguments that are not tensors become constants.
