@@ -6,12 +6,13 @@ import shlex
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
 
 from pytest_customop import check_op, tensor
-from pytest_customop.core import watchdog
+from pytest_customop.core import descendants, watchdog
 from pytest_customop.run import hangs
 
 
@@ -73,3 +74,25 @@ def test_a_block_that_waits_for_a_process_that_computes_is_not_ended(
             with pytest.raises(watchdog.LimitExceeded, match="computed nothing"):
                 process.wait()
             process.kill()
+
+
+def test_a_block_that_gets_no_processor_is_not_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(watchdog, "_WAITING", 0.2)
+    never = threading.Event()
+    waited = iter([7.0, 7.1, 7.2, *[7.3] * 9])  # the first one is since the process began
+    monkeypatch.setattr(watchdog, "seconds_in_queue", lambda: next(waited))
+    with (
+        watchdog.ended_if_waiting(),
+        pytest.raises(watchdog.LimitExceeded, match="computed nothing"),
+    ):
+        never.wait(30)
+    assert [*waited] == [7.3] * 7
+
+
+def test_what_linux_counts_of_the_time_in_the_queue(tmp_path: Path) -> None:
+    file = tmp_path / "schedstat"
+    assert descendants.seconds_in_queue(file) == 0.0
+    file.write_text("251020 1500000000 1\n")
+    assert descendants.seconds_in_queue(file) == 1.5

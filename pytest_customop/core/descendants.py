@@ -1,4 +1,4 @@
-"""The processor time of the processes that this one has started, and that these have started."""
+"""Processor time: of the processes that this one has started, and what this one has waited for it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ def seconds_since_boot() -> float:
     """The time by the clock that tells when processes have started; 0.0 on a system without it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return 0.0 if clock is None else time.clock_gettime(clock)
+
+
+def seconds_in_queue(file: Path = Path("/proc/self/schedstat")) -> float:
+    """Seconds that the main thread could compute while other programs had the processor; 0.0 if unknown.
+
+    Args:
+        file: where Linux counts them.
+    """
+    try:
+        return int(file.read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def seconds_of_ended() -> float:

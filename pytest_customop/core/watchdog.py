@@ -11,7 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from .descendants import seconds_of_ended, seconds_of_running, seconds_since_boot
+from .descendants import (
+    seconds_in_queue,
+    seconds_of_ended,
+    seconds_of_running,
+    seconds_since_boot,
+)
 from .process_memory import available, resident
 
 SECONDS = 30.0  # for the calls of an op on one variant
@@ -84,7 +89,8 @@ def within_limits(
 def ended_if_waiting() -> Iterator[None]:
     """End the block if it computes nothing for 30 s: it waits for a lock, or for another process.
 
-    What the processes compute that the block starts, such as a compiler, counts as its own.
+    What the processes compute that the block starts, such as a compiler, counts as its own. So does the
+    time in which the thread could compute and other programs have the processor.
     Where `is_possible()` is False, nothing ends the block.
 
     Raises:
@@ -94,12 +100,14 @@ def ended_if_waiting() -> Iterator[None]:
         yield
         return
     begun, computed = seconds_since_boot(), time.process_time() + seconds_of_ended()
+    queued = 0.0  # since the process began, at first: a look at every call would cost too much
 
     def look(number: int, frame: FrameType | None) -> None:
-        nonlocal computed
-        before = computed
+        nonlocal computed, queued
+        before, queued_before = computed, queued
         computed = time.process_time() + seconds_of_ended() + seconds_of_running(begun)
-        if computed - before < _SHARE * _WAITING:
+        queued = seconds_in_queue()
+        if computed + queued - before - queued_before < _SHARE * _WAITING:
             raise LimitExceeded("hang", f"it computed nothing for {_WAITING:g} s", waited=True)
 
     with _timer(_WAITING, look):
