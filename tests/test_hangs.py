@@ -19,7 +19,7 @@ from pytest_customop.run import hangs
 def test_a_lock_that_a_call_kept_when_it_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = threading.Lock()
 
-    @torch.library.custom_op("t_hangs::doubled", mutates_args=())
+    @torch.library.custom_op("t_hangs::doubled", mutates_args=(), schema="(Tensor x) -> Tensor")
     def doubled(x: torch.Tensor) -> torch.Tensor:
         lock.acquire()
         if not x.numel():
