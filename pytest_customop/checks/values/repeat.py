@@ -43,16 +43,12 @@ def check_repeat(case: Case) -> None:
     _fail_if_memory_reused(case, first, [case.eager])
     _fail_if_memory_reused(case, second, [case.eager, first])
     allowed = case if case.op.nondeterministic else None
-    which, before, later = "a second call", kept, results(second)
-    wrong = first_difference(later, before, allowed)
-    if wrong is None and not calls.has_generator:
-        which, before = "a call after the first one", results(case.eager)
-        wrong = first_difference(later, before, allowed)
-    rounded = wrong is not None and rounding_explains(case, later, before)
+    wrong = first_difference(results(second), kept, allowed)
+    rounded = wrong is not None and rounding_explains(case, results(second), kept)
     if wrong is not None and not rounded:
         if case.variant is not None:
-            _skip_if_unwritten(calls, case.inputs(), before)
-        _fail(case, which, wrong)
+            _skip_if_unwritten(calls, case.inputs(), kept)
+        _fail(case, wrong)
     change = _change(calls, OTHERS)
     if change is not None:
         _fail_if_stale(calls, change, allowed)
@@ -64,7 +60,7 @@ def check_repeat(case: Case) -> None:
             if change is not None:
                 _fail_if_stale(calls, change, allowed)
     if wrong is not None and not case.op.nondeterministic:
-        raise _rounded(case, which, wrong)
+        raise _rounded(case, wrong)
 
 
 def _call(calls: Caller, arguments: Arguments) -> Run:
@@ -91,7 +87,7 @@ def _skip_if_unwritten(calls: Caller, arguments: Arguments, kept: Leaves) -> Non
         raise skip("nothing-to-check", reason, unjudged=False)
 
 
-def _fail(case: Case, which: str, wrong: str) -> None:
+def _fail(case: Case, wrong: str) -> None:
     """Fail for values that differ, or skip where the op declares that they may."""
     if case.op.nondeterministic:
         raise skip(
@@ -100,7 +96,7 @@ def _fail(case: Case, which: str, wrong: str) -> None:
         )
     raise fail(
         "outputs-not-repeatable",
-        f"{case.op.name}: {which} with equal inputs gives other values: {wrong}",
+        f"{case.op.name}: a second call with equal inputs gives other values: {wrong}",
         repro=_REPEAT,
     )
 
@@ -108,12 +104,12 @@ def _fail(case: Case, which: str, wrong: str) -> None:
 _TAG = "nondeterministic_bitwise"
 
 
-def _rounded(case: Case, which: str, wrong: str) -> CheckFailed:
+def _rounded(case: Case, wrong: str) -> CheckFailed:
     """The finding for a difference that another order of additions explains."""
     tag = f"torch.Tag.{_TAG if hasattr(torch.Tag, _TAG) else 'nondeterministic_seeded'}"
     return fail(
         "outputs-not-repeatable",
-        f"{case.op.name}: {which} with equal inputs differs by rounding, as if the order of "
+        f"{case.op.name}: a second call with equal inputs differs by rounding, as if the order of "
         f"additions varied: {wrong}",
         fix=f"Define the op with tags=({tag},), so that torch and this check expect it; or add up in "
         "a fixed order.",
@@ -232,9 +228,7 @@ FINDINGS = {
             "Compute from the arguments alone: no counter, clock or cache in the kernel. If "
             "random numbers are wanted, define the op with "
             "tags=(torch.Tag.nondeterministic_seeded,); if the order of additions varies "
-            "(atomics), with tags=(torch.Tag.nondeterministic_bitwise,). If only the first call "
-            "differs, look at what it prepares: Triton's autotuner runs a kernel many times, so "
-            "restore_value must name the arguments that the kernel writes to."
+            "(atomics), with tags=(torch.Tag.nondeterministic_bitwise,)."
         ),
         before="""
 _calls = 0
@@ -321,8 +315,7 @@ CHECK = Check(
     cheap=True,
     findings=FINDINGS,
     catches=(
-        "A further call with equal inputs and equal random states that does not give the same bits, also "
-        "where only the first call in the process differs. "
+        "A second call with equal inputs and equal random states that does not give the same bits. "
         "A difference that another order of additions explains is a note. For an op tagged as "
         "nondeterministic, such differences and those within the tolerances are ignored, and a larger "
         "one is a skip. An output in use whose memory a later call returns again, or overwrites "

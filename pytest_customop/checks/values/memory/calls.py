@@ -40,11 +40,6 @@ class Caller:
             if isinstance(value, torch.Generator)
         ]
 
-    @property
-    def has_generator(self) -> bool:
-        """Whether an argument is a `torch.Generator`; `Case.eager` has found it in another state."""
-        return bool(self._generators)
-
     def __call__(self, arguments: Arguments) -> Run:
         """Call the op; what it raises is in `Run.error`."""
         for generator, state in self._generators:
