@@ -835,7 +835,10 @@ def test_more_functions_are_compiled_than_one_code_object_may_be_compiled_anew()
     with compiler_session():
         for _ in range(20):
             harness = OpHarness(case("copies"))
-            harness.run(harness.compiled("eager", dynamic=False), harness.case.inputs())
+            function = harness.compiled("eager", dynamic=False)
+            compiled = dict(harness.run(function, harness.case.inputs()).outputs)
+            eager = dict(harness.case.eager.outputs)
+            assert torch.equal(compiled["output"], eager["output"])
 
 
 TRITON_OP = """

@@ -76,9 +76,7 @@ def test_a_block_that_waits_for_a_process_that_computes_is_not_ended(
             process.kill()
 
 
-def test_a_block_that_gets_no_processor_is_not_ended(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_block_that_gets_no_processor_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "_WAITING", 0.2)
     never = threading.Event()
     waited = iter([7.0, 7.1, 7.2, *[7.3] * 9])  # the first one is since the process began
