@@ -45,15 +45,8 @@ def result_of(
     """
     phase = ended.phase
     name = check.name if check else BODY
-    plain = CheckResult(
-        op=case.op.name,
-        check=name,
-        case=case.id,
-        variant_description=case.variant_description,
-        place=place_of(case),
-        outcome="error",
-        evidence=shortened(ended.stderr),
-    )
+    plain = replace(_plain(name, case), evidence=shortened(ended.stderr))
+    stage = _WHERE.get(phase, f"under {name}")
     if phase == protocol.START and ended.exit_code is not None:
         # No finding: pytest ended the child's session before any op ran.
         why = f"the child process of --customop-isolate does not start: exit code {ended.exit_code}"
@@ -61,9 +54,8 @@ def result_of(
     if ended.device_error and rejects(
         case, ended.device_error, in_plain_call=phase != protocol.CHECK
     ):
-        message = f"{case.op.name} {ended.how} {_stage(phase, name)}"
+        message = f"{case.op.name} {ended.how} {stage}"
         return replace(plain, outcome="skipped", skip_code=REJECTED, message=message, evidence="")
-    stage = _stage(phase, name)
     subject = "the child process" if phase in (protocol.START, protocol.COLLECT) else case.op.name
     finding = Finding(ended.code, f"{subject} {ended.how} {stage}", plain.evidence, ended.fix)
     # Inputs that could not be drawn in the child are not drawn here, nor read from a lost device.
@@ -93,11 +85,6 @@ def result_of(
     )
 
 
-def _stage(phase: str, name: str) -> str:
-    """What the child was doing, at the end of a message."""
-    return _WHERE.get(phase, f"under {name}")
-
-
 def as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
     """The skip of a check on a variant whose plain call has ended a child before."""
     return replace(
@@ -114,15 +101,19 @@ def as_reported(check: Check, case: Case, ended: ProcessExit) -> CheckResult:
 
 def not_run(check: Check, case: Case, code: str, reason: str) -> CheckResult:
     """The skip of a check on a variant that would need a child of its own."""
+    plain = _plain(check.name, case)
+    return replace(plain, outcome="skipped", skip_code=code, message=reason)
+
+
+def _plain(check: str, case: Case) -> CheckResult:
+    """A result of a check on a case that says nothing yet."""
     return CheckResult(
         op=case.op.name,
-        check=check.name,
+        check=check,
         case=case.id,
         variant_description=case.variant_description,
         place=place_of(case),
-        outcome="skipped",
-        skip_code=code,
-        message=reason,
+        outcome="error",
     )
 
 
