@@ -395,6 +395,22 @@ def test_whole_numbers_that_count_as_floats(text: str, said: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "bits", "said"),
+    [
+        ("scores: 16-bit PCM, or float32", 16, True),
+        ("scores: 8-bit grey levels", 8, True),
+        ("scores: uint8, from 0 to 255", 8, True),
+        ("scores: 16-bit PCM, or float32", 8, False),
+        ("scores: int16", 16, False),
+        ("scores: at most 12 bits each", 16, False),
+        ("boxes: 16-bit numbers\nscores: int16", 16, False),
+    ],
+)
+def test_how_many_bits_numbers_have(text: str, bits: int, said: bool) -> None:
+    assert documented_dtypes.has_all_numbers(op_with(text), "scores", bits) is said
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("scores: 0 to N - 1, or -1 where there are fewer", True),

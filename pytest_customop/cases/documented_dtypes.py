@@ -59,6 +59,10 @@ _ANY_INTEGERS = re.compile(
     r"|\bintegers? of any (d?type|width|size)\b|\b(d?types?|tensors?) of (any )?integers?\b",
     re.I,
 )
+_ALL_NUMBERS = {
+    8: re.compile(r"\b(8|eight)[- ]bit\b|\b255\b", re.I),
+    16: re.compile(r"\b(16|sixteen)[- ]bit\b|\bPCM\b|\b(32767|65535)\b", re.I),
+}
 _TAKES_COMPLEX = re.compile(
     r"(?<!not )(?<!no )\b(real|float\w*|floating[- ]point)( tensors?| inputs?| numbers?| values?)?,? "
     r"(or|and) (both |all )?complex\b(?! (conjugate|outputs?|results?|parts?|spectr))"
@@ -70,6 +74,12 @@ _TAKES_COMPLEX = re.compile(
 def whole_numbers_count_as_floats(op: Op) -> bool:
     """Whether a sentence says that integers give the same results as equal floating-point numbers."""
     return any(map(_SAME_NUMBERS.search, sentences(op, of_op=True)))
+
+
+def has_all_numbers(op: Op, argument: str, bits: int) -> bool:
+    """Whether the text about an argument says that its integers have so many bits, as samples of sound."""
+    known = _ALL_NUMBERS.get(bits)
+    return known is not None and known.search(_about(op, argument)) is not None
 
 
 def may_be_floating(op: Op, argument: str) -> bool:

@@ -798,3 +798,41 @@ def masks_before_the_division():
         "masks_before_the_division",
         lambda grad, den: torch.where(den == 0, 0, grad / torch.where(den == 0, 1, den)),
     )
+
+
+def _normed(name, dtype):
+    """Rows by their root mean square and a weight; `dtype(x, weight)` is that of the result."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def normed(x: Tensor, weight: Tensor) -> Tensor:
+        """x (B, D) by the root mean square of each row, times weight (D,).
+
+        The weight may be kept in float32 while x is in half precision.
+        """
+        if x.dim() != 2 or weight.shape != x.shape[1:]:
+            raise ValueError("rows, and a weight for each column, please")
+        if weight.dtype not in (x.dtype, torch.float32):
+            raise TypeError("a weight of the same dtype, or of float32, please")
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        size = (wide.square().mean(1, keepdim=True) + 1e-6).sqrt()
+        return (wide / size * weight).to(dtype(x, weight))
+
+    normed.register_fake(lambda x, weight: x.new_empty(x.shape))
+    return normed
+
+
+NORMED = (tensor(4, 6), tensor(6))
+
+
+@specimen(NORMED, requires_grad=[False], variant_findings=DTYPE, shown_by="weight.wider")
+def result_in_the_wider_dtype():
+    """The result has the dtype of a wider weight, which the fake kernel does not know."""
+    return _normed(
+        "result_in_the_wider_dtype", lambda x, weight: torch.promote_types(x.dtype, weight.dtype)
+    )
+
+
+@specimen(NORMED, requires_grad=[False], twin_of="result_in_the_wider_dtype")
+def result_in_the_dtype_of_rows():
+    """The result has the dtype of the rows."""
+    return _normed("result_in_the_dtype_of_rows", lambda x, weight: x.dtype)

@@ -593,25 +593,25 @@ def image_white_where_equal():
     return _of_images("image_white_where_equal", marked)
 
 
-def _levels_of_samples(name, wide):
-    """Root mean squares of samples; `wide(x)` is what is squared."""
+def _levels_of_samples(name, about, dtypes, wide):
+    """Root mean squares of samples.
+
+    Args:
+        about: the text about them.
+        dtypes: those that they may have.
+        wide: `wide(x)` is what is squared.
+    """
 
     def check(x):
-        if (
-            x.dtype not in (torch.int16, torch.int32, torch.float32)
-            or x.dim() != 2
-            or not x.numel()
-        ):
-            raise TypeError("samples as int16, int32 or float32, please")
+        if x.dtype not in dtypes or x.dim() != 2 or not x.numel():
+            raise TypeError(f"a matrix of samples in one of {dtypes}, please")
 
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def levels(x: Tensor) -> Tensor:
-        """The root mean square of each row.
-
-        x: int16, int32 or float32. Samples as int16 give the same numbers as those converted to float.
-        """
         check(x)
         return wide(x).square().double().mean(1).sqrt().float()
+
+    levels.__doc__ = f"The root mean square of each row.\n\nx: {about}\n"
+    levels = torch.library.custom_op(f"zoo::{name}", levels, mutates_args=())
 
     @levels.register_fake
     def _(x):
@@ -621,13 +621,55 @@ def _levels_of_samples(name, wide):
     return levels
 
 
+ANY_SAMPLES = (
+    "int16, int32 or float32. Samples as int16 give the same numbers as those converted to float.",
+    (torch.int16, torch.int32, torch.float32),
+)
+PCM = ("16-bit PCM, or float32.", (torch.int16, torch.float32))
+
+
 @aot((tensor(3, 8, dtype=torch.int16),), expected=OVERFLOWS)
 def level_of_squares_in_int16():
     """Squares in int16, where the docstring says that float32 gives the same."""
-    return _levels_of_samples("level_of_squares_in_int16", lambda x: x)
+    return _levels_of_samples("level_of_squares_in_int16", *ANY_SAMPLES, lambda x: x)
 
 
 @aot((tensor(3, 8, dtype=torch.int16),), twin_of="level_of_squares_in_int16")
 def level_of_squares_in_double():
     """Casts first."""
-    return _levels_of_samples("level_of_squares_in_double", torch.Tensor.double)
+    return _levels_of_samples("level_of_squares_in_double", *ANY_SAMPLES, torch.Tensor.double)
+
+
+LISTED = (torch.tensor([[12, -7, 33, 4], [-90, 61, 8, 15]], dtype=torch.int16),)
+
+
+@aot(LISTED, expected=OVERFLOWS)
+def level_of_listed_squares_in_int16():
+    """Squares of 16-bit samples wrap from 182 on; the listed ones are smaller, and no int32 is taken."""
+    return _levels_of_samples("level_of_listed_squares_in_int16", *PCM, lambda x: x)
+
+
+@aot(LISTED, twin_of="level_of_listed_squares_in_int16")
+def level_of_listed_squares_in_double():
+    """Casts first."""
+    return _levels_of_samples("level_of_listed_squares_in_double", *PCM, torch.Tensor.double)
+
+
+@aot(LISTED, twin_of="level_of_listed_squares_in_int16")
+def level_of_listed_shares():
+    """Takes integers as shares of the largest, and floating-point samples as they are."""
+
+    def shares(x):
+        return x if x.is_floating_point() else x / 32768
+
+    return _levels_of_samples("level_of_listed_shares", *PCM, shares)
+
+
+@aot(LISTED, twin_of="level_of_listed_squares_in_int16")
+def level_of_listed_samples_that_are_limited():
+    """Limits samples to 181, of whatever dtype."""
+
+    def limited(x):
+        return x.double().clamp(-181, 181)
+
+    return _levels_of_samples("level_of_listed_samples_that_are_limited", *PCM, limited)

@@ -107,3 +107,35 @@ def returns_a_copy():
         lambda x: x.clone(memory_format=torch.contiguous_format),
         lambda x: x.new_empty(x.shape),
     )
+
+
+def _without_repeats(name, positions_of):
+    """The sum of the numbers at some positions, each once; `positions_of(p)` may be sorted in place."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def total(x: Tensor, positions: Tensor) -> Tensor:
+        """Adds up x (N,) at positions (P,), in any order and with repeats: each counts once."""
+        if x.dim() != 1 or positions.dim() != 1 or positions.dtype != torch.int64:
+            raise ValueError("numbers and their positions, please")
+        ids = positions_of(positions).numpy()
+        ids.sort()
+        first = [at == 0 or ids[at] != ids[at - 1] for at in range(len(ids))]
+        return x[torch.from_numpy(ids[first])].sum()
+
+    total.register_fake(lambda x, positions: x.new_empty(()))
+    return total
+
+
+SORTED = (tensor(6), torch.tensor([0, 2, 2, 4]))
+
+
+@specimen(SORTED, requires_grad=[False], expected={"values.mutation": "undeclared-mutation"})
+def sorts_positions_in_place():
+    """Sorts the positions where they lie; those of the sample are sorted."""
+    return _without_repeats("sorts_positions_in_place", lambda positions: positions)
+
+
+@specimen(SORTED, requires_grad=[False], twin_of="sorts_positions_in_place")
+def sorts_a_copy_of_positions():
+    """Sorts a copy."""
+    return _without_repeats("sorts_a_copy_of_positions", torch.clone)

@@ -684,3 +684,24 @@ def counts_rows_in_float32():
     return _segment_means(
         "counts_rows_in_float32", lambda x: torch.promote_types(x.dtype, torch.float32)
     )
+
+
+@specimen(
+    (tensor(7, 3), torch.tensor([0, 3, 1, 1, 0, 3, 2]), 5),
+    requires_grad=[False],
+    twin_of="counts_rows_in_half_precision",
+)
+def adds_up_as_index_add_does():
+    """Adds up in the dtype of the rows, as torch's own index_add does."""
+
+    @torch.library.custom_op("zoo::adds_up_as_index_add_does", mutates_args=())
+    def sums(x: Tensor, row: Tensor, rows: int) -> Tensor:
+        """The sum of the entries x (E, D) of each row; row: (E,), from 0 to rows - 1, in any order."""
+        if x.dim() != 2 or row.shape != x.shape[:1] or row.dtype != torch.int64:
+            raise ValueError("entries, and the row of each, please")
+        if len(row) and not 0 <= int(row.min()) <= int(row.max()) < rows:
+            raise IndexError("a row that there is not")
+        return x.new_zeros(rows, x.shape[1]).index_add_(0, row, x)
+
+    sums.register_fake(lambda x, row, rows: x.new_empty(rows, x.shape[1]))
+    return sums

@@ -3,6 +3,7 @@
 import itertools
 from typing import List
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -111,6 +112,38 @@ def gradient_overflows():
 def gradient_saturates():
     """The gradient is 1 where the exponential would overflow."""
     return _softplus("gradient_saturates", torch.sigmoid)
+
+
+@specimen(
+    (tensor(6, low=0, high=3), torch.tensor([0.0, 0.5, 1.5, 3.0]), torch.tensor([1.0, 3, 2, 5])),
+    twin_of="gradient_overflows",
+)
+def interpolates_a_table():
+    """Divides by the distance of two knots, which increase: equal ones do not fit."""
+
+    @torch.library.custom_op("zoo::interpolates_a_table", mutates_args=())
+    def interpolate(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+        """The table (knots, values) at x, linear in between; outside, the value of the nearer end."""
+        if x.dim() != 1 or knots.dim() != 1 or knots.shape != values.shape or len(knots) < 2:
+            raise ValueError("numbers, and a table of two rows or more, please")
+        if not x.dtype == knots.dtype == values.dtype:
+            raise ValueError("one dtype, please")
+        found = np.interp(*(each.detach().double().numpy() for each in (x, knots, values)))
+        return torch.from_numpy(found).to(x.dtype)
+
+    interpolate.register_fake(lambda x, knots, values: x.new_empty(x.shape))
+
+    def backward(ctx, grad):
+        x, knots, values = ctx.saved_tensors
+        above = torch.searchsorted(knots, x.contiguous()).clamp(1, knots.shape[0] - 1)
+        slope = (values.diff() / knots.diff())[above - 1]
+        inside = (x > knots[0]) & (x < knots[-1])
+        return grad * slope * inside, None, None
+
+    interpolate.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return interpolate
 
 
 def _centred(name, shaped):
@@ -567,3 +600,45 @@ def divides_by_the_first_size():
 def divides_by_each_size():
     """It divides by the size of each."""
     return _means("divides_by_each_size", lambda sizes: sizes)
+
+
+def _block_diagonal(name, rows):
+    """A matrix of blocks times a vector; the fake kernel gives `rows(blocks)` rows."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def product(blocks: List[Tensor], x: Tensor) -> Tensor:
+        """blocks: each (r_i, c_i); x: (sum(c_i),). Returns (sum(r_i),)."""
+        if x.dim() != 1 or any(block.dtype != x.dtype for block in blocks):
+            raise ValueError("a vector of the dtype of all blocks, please")
+        parts = x.split([block.shape[1] for block in blocks])
+        return torch.cat([(block * part).sum(1) for block, part in zip(blocks, parts, strict=True)])
+
+    @product.register_fake
+    def _(blocks, x):
+        return x.new_empty(rows(blocks))
+
+    return product
+
+
+BLOCKS = ([tensor(3, 3), tensor(3, 3)], tensor(6))
+
+
+@specimen(
+    BLOCKS,
+    requires_grad=[False],
+    variant_findings={"fake.forward": "fake-shape-mismatch"},
+    shown_by="last_tensors.4.dim0",
+)
+def rows_of_the_first_block():
+    """The fake kernel takes the rows of the first block for those of each."""
+    return _block_diagonal(
+        "rows_of_the_first_block", lambda blocks: len(blocks) * blocks[0].shape[0]
+    )
+
+
+@specimen(BLOCKS, requires_grad=[False], twin_of="rows_of_the_first_block")
+def rows_of_all_blocks():
+    """It adds up the rows of all blocks."""
+    return _block_diagonal(
+        "rows_of_all_blocks", lambda blocks: sum(block.shape[0] for block in blocks)
+    )

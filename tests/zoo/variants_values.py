@@ -604,3 +604,73 @@ def backward_forgets_to_transpose():
 def backward_transposes():
     """It multiplies by the transposed matrix."""
     return _products("backward_transposes", lambda matrix: matrix.mT)
+
+
+def _paged(name, in_last):
+    """The rows of sequences that are kept in pages.
+
+    Args:
+        in_last: `in_last(length, size)` is how many rows of the last page are taken.
+    """
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def rows(pages: Tensor, table: Tensor, lengths: Tensor, longest: int) -> Tensor:
+        """Copies the rows of each sequence; zeros behind.
+
+        pages: (P, S, D); table: (B, M), the pages of each sequence; lengths: (B,), at most `longest`.
+        """
+        if pages.dim() != 3 or table.dim() != 2 or lengths.shape != table.shape[:1]:
+            raise ValueError("pages, a table of them, and lengths, please")
+        size = pages.shape[1]
+        out = pages.new_zeros(table.shape[0], longest, pages.shape[2])
+        for sequence, length in enumerate(lengths.tolist()):
+            count = -(-length // max(size, 1))
+            if not 0 <= length <= longest or count > table.shape[1]:
+                raise ValueError("a sequence that is too long")
+            for at in range(count):
+                page = int(table[sequence, at])
+                if not 0 <= page < pages.shape[0]:
+                    raise IndexError("a page that there is not")
+                taken = size if at < count - 1 else in_last(length, size)
+                out[sequence, at * size : at * size + taken] = pages[page, :taken]
+        return out
+
+    @rows.register_fake
+    def _(pages, table, lengths, longest):
+        return pages.new_empty(table.shape[0], longest, pages.shape[2])
+
+    def setup(ctx, inputs, output):
+        pages, *ctx.rest = inputs
+        ctx.shape = pages.shape
+
+    def backward(ctx, grad):
+        table, lengths, longest = ctx.rest
+        size = ctx.shape[1]
+        at = torch.arange(longest)
+        page = table[:, (at // size).clamp(max=table.shape[1] - 1)]
+        live = at < lengths[:, None]
+        into = grad.new_zeros(ctx.shape)
+        where = (page * live, (at % size).expand_as(page))
+        return into.index_put(where, grad * live[..., None], accumulate=True), None, None, None
+
+    rows.register_autograd(backward, setup_context=setup)
+    return rows
+
+
+PAGES = (tensor(4, 2, 5), torch.tensor([[2, 0, 1], [1, 1, 1]]), torch.tensor([5, 1]), 6)
+
+
+@specimen(
+    PAGES,
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="lengths.multiples_of_2",
+)
+def takes_nothing_of_a_whole_page():
+    """Takes the rest of the division from the last page: nothing where the page is full."""
+    return _paged("takes_nothing_of_a_whole_page", lambda length, size: length % size)
+
+
+@specimen(PAGES, twin_of="takes_nothing_of_a_whole_page")
+def takes_all_of_a_whole_page():
+    """Takes what is left, which may be a whole page."""
+    return _paged("takes_all_of_a_whole_page", lambda length, size: (length - 1) % size + 1)

@@ -9,6 +9,7 @@ import torch
 from ...cases.argument_names import names_buffer, names_workspace
 from ...cases.arguments import Arguments
 from ...cases.case import Case
+from ...cases.crash_risk import may_crash
 from ...cases.tensors import base_name, is_differentiable
 from ...compat.ops import has_kernel_elsewhere
 from ...declare.layouts import OFFSET, MemoryLayout
@@ -16,7 +17,7 @@ from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, sk
 from ..check import Check
 from .conditional_writes import may_stay_unwritten
 from .memory.calls import Caller, expression, plain_arguments, with_argument
-from .memory.perturb import EXTREMES, changeable
+from .memory.perturb import EXTREMES, REVERSED, changeable, integers
 from .memory.placement import LAYOUTS, rearrange
 from .memory.storage import Snapshot, Write
 from .memory.trial import Trial, trial_of
@@ -92,7 +93,7 @@ def _forbidden(case: Case, trial: Trial, write: Write) -> CheckFailed:
 
 
 def _trials(case: Case) -> Iterator[Trial]:
-    """The sample; with guard zones and padding; with other values; with each bool flipped."""
+    """The sample; with guard zones and padding; with other values and orders; with each bool flipped."""
     yield Trial("", case.inputs())
     other_branches = case.may_take_other_branches
     for layout in (OFFSET, *(LAYOUTS[:-1] if other_branches else ())):
@@ -111,6 +112,11 @@ def _trials(case: Case) -> Iterator[Trial]:
             if guarded:
                 yield Trial(description, guarded.arguments, f"{script}\n{guarded.script}")
             yield Trial(description, change.apply(drawn), script)
+    # Whatever they refer to then: no input allows the op to write to others, if it does not raise.
+    if integers(drawn) and not may_crash(case):
+        script = "\n".join(REVERSED.line(expression(case, name)) for name, _ in integers(drawn))
+        description = f", with integers {REVERSED.description}"
+        yield Trial(description, REVERSED.apply(drawn), script)
     for name, value in plain_arguments(drawn):
         if isinstance(value, bool) and "[" not in name:
             flipped = with_argument(case.inputs(), name, not value)

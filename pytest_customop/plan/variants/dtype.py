@@ -62,6 +62,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
             yield from _all_of(dtype, floats, rank)
         yield from _floats_for_whole_numbers(view, floats[0].dtype)
         yield from _bytes(view.op, floats)
+        yield from _wider_beside_half(view.op, floats)
     if not floats and not declared:
         yield from _listed_floats(view)
         yield from _alike_as_floats(view)
@@ -96,6 +97,21 @@ def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
     named = [dtypes_of(op, base_name(tensor.path)) or every for tensor in floats]
     beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
     return [dtype for dtype in named[0] if beside and all(dtype in dtypes for dtypes in named)]
+
+
+def _wider_beside_half(op: Op, floats: Sequence[TensorArgument]) -> Iterator[Step]:
+    """The tensors in bfloat16 but for those that a docstring allows to be float32 beside half precision."""
+    wider = [tensor for tensor in floats if may_be_wider(op, base_name(tensor.path))]
+    if wider and all(tensor.dtype == torch.float32 for tensor in wider):
+        changes = {
+            tensor.path: replace(tensor.spec, dtype=torch.bfloat16)
+            for tensor in floats
+            if tensor not in wider and tensor.dtype == torch.float32
+        }
+        if changes and all(map(is_drawable, changes.values())):
+            names = listed_briefly([tensor.path for tensor in wider])
+            what = f"{names} of float32, the others of bfloat16"
+            yield Step(f"{wider[0].path}.wider", what, changes, 3, True)
 
 
 def _bytes(op: Op, floats: Sequence[TensorArgument]) -> Iterator[Step]:

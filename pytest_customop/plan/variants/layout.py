@@ -33,8 +33,13 @@ def _can_move(tensor: TensorArgument, layout: str) -> bool:
     return (
         tensor.spec.layout in (None, "contiguous")
         and layout_named(layout).changes(tensor.shape)
-        and not (layout == "expanded" and (tensor.mutated or tensor.listed_whole))
+        and not (layout == "expanded" and (tensor.mutated or _has_an_order(tensor)))
     )
+
+
+def _has_an_order(tensor: TensorArgument) -> bool:
+    """Whether equal numbers may not fit: listed positions, or increasing ones, as those of a grid."""
+    return tensor.listed_whole or (len(tensor.shape) == 1 and tensor.is_sorted)
 
 
 def _step(name: str, layout: Any, movable: list[TensorArgument], rank: int) -> Step:

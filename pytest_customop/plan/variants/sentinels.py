@@ -1,6 +1,6 @@
 """Variants with special elements in an integer tensor: `ignore_index` or -1 for what is left out.
 
-Also lengths of which some are 0.
+Also lengths of which some are 0, and lengths that end with a whole block.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ _SENTINEL = re.compile(
 # Lookups leave out the gradient of padding on purpose, and other markers may not be valid elements.
 _MARKED = "elements equal to an argument that marks some of them"
 _EMPTY = "a length of 0"
+_MOST_SIZES = 2  # of blocks
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Some elements of an integer tensor -1, 0, or equal to an argument that marks special elements."""
+    """Some elements of an integer tensor -1, 0, multiples, or equal to an argument that marks elements."""
     yield from _equal_to_arguments(view)
     yield from _padded(view)
     yield from _empty(view)
+    yield from _whole_blocks(view)
 
 
 def _padded(view: SampleView) -> Iterator[Step]:
@@ -62,19 +64,43 @@ def _holds_positions(tensor: TensorArgument, view: SampleView) -> bool:
 
 def _empty(view: SampleView) -> Iterator[Step]:
     """Some lengths 0, for empty sequences; an op need not support them."""
-    for tensor in view.tensors:
-        if (
-            not names_lengths(base_name(tensor.path))
-            or not tensor.holds_positions
-            or tensor.mutated
-        ):
-            continue
+    for tensor in _lengths(view):
         span = range_of(tensor)
-        if span is None or span[0] <= 0 or math.prod(tensor.shape) > MOST_LISTED:
-            continue
-        if tensor.spec.values is None or not adds_up_to_size(tensor.listed, tensor.others):
+        if span is not None and span[0] > 0:
             beyond = None if allows_empty_sequences(view.op) else _EMPTY
             yield from _marked(tensor, f"{tensor.path}.has.0", 0, "0", beyond)
+
+
+def _lengths(view: SampleView) -> Iterator[TensorArgument]:
+    """The tensors of lengths that do not have to add up to a size."""
+    for tensor in view.tensors:
+        whole = tensor.holds_positions and not tensor.mutated
+        if not (whole and names_lengths(base_name(tensor.path))):
+            continue
+        if math.prod(tensor.shape) <= MOST_LISTED and (
+            tensor.spec.values is None or not adds_up_to_size(tensor.listed, tensor.others)
+        ):
+            yield tensor
+
+
+def _whole_blocks(view: SampleView) -> Iterator[Step]:
+    """Listed lengths made multiples of a size of another tensor, or of a number: no block is left over."""
+    for tensor in _lengths(view):
+        if tensor.spec.values is None or not tensor.listed.numel():
+            continue
+        inner = [size for other in view.tensors for size in other.shape[1:]]
+        numbers = [value for value in view.given.values() if type(value) is int]
+        listed = tensor.listed
+        sizes = [
+            size
+            for size in dict.fromkeys((*numbers, *inner))
+            if size > 1 and bool(((listed > size) & (listed % size != 0)).any())
+        ]
+        for size in sizes[:_MOST_SIZES]:
+            values = torch.where(listed > size, listed - listed % size, listed)
+            spec = replace(tensor.spec, values=values)
+            what = f"{tensor.path}: multiples of {size}"
+            yield Step(f"{tensor.path}.multiples_of_{size}", what, {tensor.path: spec}, 3, True)
 
 
 def _equal_to_arguments(view: SampleView) -> Iterator[Step]:

@@ -165,7 +165,8 @@ def _named_apart(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
 def _uneven_lists(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
     """The last tensors of all lists with a size of their own, as of adapters with several ranks.
 
-    Tensors of a list may differ in a size that no other tensor and no number has.
+    Tensors of a list may differ in a size that no other tensor and no number has. Where such a size is
+    that of several dims, each of these also grows alone.
     """
     in_lists = [place for place in free if "[" in place.tensor.path]
     last = {base_name(place.tensor.path): place.tensor.path for place in in_lists}
@@ -174,11 +175,17 @@ def _uneven_lists(view: SampleView, free: Sequence[DimPlace]) -> Iterator[Step]:
     elsewhere |= set(numbers_in(view.given))
     for group in by_size([place for place in in_lists if place.size > 1]):
         size = group[0].size
-        grown = {place.key: size + 1 for place in group if place.tensor.path in several}
-        if size not in elsewhere:
+        if size in elsewhere:
+            continue
+        grown = [place for place in group if place.tensor.path in several]
+        dims = {place.dim for place in grown}
+        for dim in (None, *(sorted(dims) if len(dims) > 1 else ())):
+            sizes = {place.key: size + 1 for place in grown if dim in (None, place.dim)}
             description = f"size {size} one more in the last tensors of lists"
             name = f"last_tensors.{size + 1}"
-            for step in resizing(view, grown, name, description, 4, alone=True):
+            if dim is not None:
+                description, name = f"{description}, at dim {dim} only", f"{name}.dim{dim}"
+            for step in resizing(view, sizes, name, description, 4, alone=True):
                 beyond = None if step.beyond == UNTIED else step.beyond
                 yield step._replace(beyond=beyond)
 

@@ -179,10 +179,11 @@ CHECK = Check(
         "clamp. The op is called in a copy of the process, with small numbers and with numbers near the "
         "ends of their dtype, as they are and in a wider dtype. If both agree for some numbers, they must "
         "agree for all whose result fits its dtype. For an op that takes no other integers, the wider "
-        "dtype may be float32: then only small numbers from which the op makes a large one count. The "
-        "results for 0 to 4 times a number must also predict those for many times it. Numbers stay in the "
-        "range of tensor(low=, high=). Beyond what listed numbers show, a finding is a note, and native "
-        "kernels are not tried."
+        "dtype may be float32: then only small numbers from which the op makes a large one count, and "
+        "differences that begin with the first number whose square wraps. The results for 0 to 4 times a "
+        "number must also predict those for many times it. Numbers stay in the range of "
+        "tensor(low=, high=). Beyond what listed numbers show, a finding is a note, and native kernels are "
+        "not tried."
     ),
     cannot_see=(
         "For an op that takes one dtype only, or casts all to the same: everything but sums of numbers and "

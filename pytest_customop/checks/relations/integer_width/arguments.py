@@ -8,6 +8,7 @@ import torch
 
 from ....cases.argument_names import names_positions, names_seed
 from ....cases.case import Case
+from ....cases.documented_dtypes import has_all_numbers
 from ....cases.tensors import base_name, is_plain
 from ....declare.inputs import TensorSpec
 from .fills import Limits
@@ -30,7 +31,8 @@ class Argument(NamedTuple):
         name: its path.
         dtype: its dtype.
         limits: of the numbers that it may have.
-        shown: of those that the sample has; the same as `limits` unless the sample lists its numbers.
+        shown: of those that the sample has; all of the dtype if a docstring says how many bits they
+            have. The same as `limits` unless the sample lists its numbers.
     """
 
     name: str
@@ -49,6 +51,8 @@ def narrow_arguments(case: Case) -> list[Argument]:
             continue
         if name in specs and is_plain(tensor) and tensor.numel() > 0:
             shown = _shown(specs[name], tensor)
+            if has_all_numbers(case.op, base, 8 * tensor.dtype.itemsize):
+                shown = _dtype_limits(tensor.dtype)
             limits = (
                 shown if isinstance(specs[name], TensorSpec) and not _listed(specs[name]) else None
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from ...values.memory.calls import Caller, Leaves, copied, results
 from ..precision.randomness import may_be_random
 from .arguments import WIDER, Argument
 from .compare import Found, compared
-from .fills import Fill, Limits, demanding_fills, filled, small_fills
+from .fills import Fill, Limits, demanding_fills, equal_fill, filled, small_fills
 
 _WHITE = 64  # numbers from here on have the size of the largest int8 and uint8
 _SEVERAL = 3  # memory read as another dtype may go unnoticed where few numbers are not 0
@@ -157,14 +158,27 @@ class Comparison:
     def _counts(self, fill: Fill, outcome: Found, wide: torch.dtype) -> bool:
         """Whether a difference comes from wrapping: its size shows it, or nothing else can cause it.
 
-        Floating-point images may end at 1, so only small numbers count from which the op makes a large one.
+        Floating-point images may end at 1. So there only small numbers count from which the op makes a
+        large one, and differences that begin where squares wrap.
         """
         if self._is_said:
             return True
         if wide.is_floating_point:
-            return outcome.is_far and not fill.demanding
+            return (outcome.is_far and not fill.demanding) or self._starts_with_squares(wide)
         knows_all = self._code.is_known and not self._code.depends_on_dtype and not self._is_native
         return outcome.is_sum or knows_all
+
+    def _starts_with_squares(self, wide: torch.dtype) -> bool:
+        """Whether results differ from the first number on whose square the narrow dtype cannot hold."""
+        first = math.isqrt(torch.iinfo(self._narrowest).max) + 1
+        if self._narrowest.itemsize == 1 and {first, first - 1} & {*numbers_in_code(self._case.op)}:
+            return False
+        for number in (first - 2, first - 1, first, first + 1):
+            fill = equal_fill(number, len(self._arguments))
+            outcome = self._at(fill, wide)
+            if isinstance(outcome, str) or bool(outcome.wrong) != (number >= first):
+                return False
+        return True
 
     def _at(self, fill: Fill, wide: torch.dtype) -> Found | str:
         """The comparison at some numbers, or the error that the op raises."""

@@ -102,6 +102,12 @@ def demanding_fills(limits: list[Limits], wide: bool, ends: bool) -> list[Fill]:
     return [Fill(name, True, tuple(numbers)) for name, numbers in fills]
 
 
+def equal_fill(number: int, count: int) -> Fill:
+    """The same number in all elements of so many tensors."""
+    numbers = Numbers(Limits(number, number), Limits(number, number))
+    return Fill(f"all {number}", True, (numbers,) * count)
+
+
 def filled(like: torch.Tensor, numbers: Numbers, seed: int) -> torch.Tensor:
     """A tensor of these numbers, with the sizes, strides and dtype of another one.
 

@@ -306,7 +306,8 @@ CHECK = Check(
     cannot_see=(
         "A mistake that both dtypes share, and differences below 0.2 % of the largest result (2 % in "
         "float16, 10 % in bfloat16). Ops that draw random numbers, or may. Results whose size depends on "
-        "the dtype, and results that are no tensors. An op that rejects the wider dtype is left alone."
+        "the dtype, and results that are no tensors. An op that rejects the wider dtype is left alone. "
+        "Sums in bfloat16 by torch's index_add, index_put, scatter_add and the like."
     ),
     cost="calls",
 )

@@ -86,6 +86,8 @@ EXTREMES: Sequence[Change] = (
     Change("negated", "-t"),
     Change("multiplied by 100", "t * 100"),
 )
+# An op may not notice that it sorts integers where they lie, if those of the sample are sorted.
+REVERSED = Change("in reverse order", "t.flatten().flip(0).reshape(t.shape)", whole=True)
 # Changes by some roundings, by another amount for each number.
 ROUNDINGS: Sequence[Change] = tuple(
     Change(
@@ -120,6 +122,13 @@ def changeable(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
     """(path, tensor) of the tensors that may have any values: floating-point and complex ones."""
     return [
         (name, tensor) for name, tensor in _filled(arguments) if is_differentiable(tensor.dtype)
+    ]
+
+
+def integers(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
+    """(path, tensor) of the tensors of integers and booleans, which mostly refer to the others."""
+    return [
+        (name, tensor) for name, tensor in _filled(arguments) if not is_differentiable(tensor.dtype)
     ]
 
 
