@@ -815,7 +815,7 @@ def _normed(name, dtype):
             raise TypeError("a weight of the same dtype, or of float32, please")
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         size = (wide.square().mean(1, keepdim=True) + 1e-6).sqrt()
-        return (wide / size * weight).to(dtype(x, weight))
+        return (wide / size * weight).to(dtype(x, weight)).contiguous()
 
     normed.register_fake(lambda x, weight: x.new_empty(x.shape))
     return normed
