@@ -6,15 +6,12 @@ Other items run as always.
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import pytest
 
-from ...plan.place import Place
 from ...run.record import ResultRecord, from_wire
 from ..read_options import POSIX, where_given
 from ..session.carried import error_of
@@ -22,6 +19,7 @@ from ..session.records import record_of
 from ..session.state import PLANNED, Session
 from . import protocol
 from .exit_causes import ProcessExit
+from .fatal_calls import FatalCalls
 from .generated_input import case_of
 from .item_log import ItemLog
 from .items import is_isolated
@@ -38,9 +36,6 @@ if TYPE_CHECKING:
 _IN_A_CALL = (protocol.DRAW, protocol.EAGER, protocol.CHECK)
 
 _NAME = "customop-isolation"  # of the plugin
-
-# How many variants of an op may leave a device unusable. Each takes a new interpreter.
-_LOSSES = 3
 
 
 def isolate(config: pytest.Config, session: Session) -> None:
@@ -67,10 +62,7 @@ class Isolation:
         self._config = config
         self._child = ReusableChild(config, session.settings)
         self._may_do_without = session.settings.isolate == "auto"
-        # Cases whose plain call ends the process: every further check of them would end it too.
-        self._fatal_cases: WeakKeyDictionary[Case, ProcessExit] = WeakKeyDictionary()
-        self._fatal_variants: dict[tuple[str, Place], ProcessExit] = {}
-        self._losses: Counter[str] = Counter()  # of devices, by op
+        self._fatal = FatalCalls()
         self._generated: bytes | None = None  # the input that the child tries
         self._call: bytes | None = None  # the call that the child is in
 
@@ -104,7 +96,7 @@ class Isolation:
         if planned.variants:
             failure = self._run_variants(item, planned, nextitem, log)
         elif planned.check is not None:
-            failure = self._fatal_cases.get(planned.case)
+            failure = self._fatal.end_of_sample(planned.case)
         if not planned.variants and failure is None:
             failure = self._run_in_child(item, nextitem, log, [])
             if isinstance(failure, ProcessExit) and failure.is_of_teardown:
@@ -116,8 +108,7 @@ class Isolation:
         elif isinstance(failure, ProcessExit) and planned.fuzz is not None:
             log.fail_with(self._of_generated(planned, planned.case, failure))
         elif isinstance(failure, ProcessExit):
-            if failure.phase in (protocol.DRAW, protocol.EAGER):
-                self._fatal_cases[planned.case] = failure
+            self._fatal.add_sample(planned.case, failure)
             result = _result_of(planned.check, planned.case, failure, self._call)
             log.fail_with(replace(result, place=planned.place))
         elif failure is not None:
@@ -153,13 +144,14 @@ class Isolation:
         finished = [
             record_of(item, as_reported(planned.check, variant.case, known))
             for variant in planned.variants
-            if (known := self._fatal_variants.get(_call_of(variant.case))) is not None
+            if (known := self._fatal.end_of_variant(variant.case)) is not None
         ]
         # Not run again after a death in the teardown: variants beyond the sample, and fatal ones.
         avoided = {variant.case.variant for variant in planned.variants if variant.case.beyond}
         avoided |= {record.place.variant for record in finished}
         while True:
-            finished += self._left_out(item, planned, finished)
+            done = {record.place.variant for record in finished}
+            finished += [record_of(item, result) for result in self._fatal.not_run(planned, done)]
             failure = self._run_in_child(item, nextitem, log, finished)
             if isinstance(failure, ProcessExit) and failure.is_of_teardown:
                 kept_records = [record for record in finished if record.place.variant in avoided]
@@ -178,39 +170,10 @@ class Isolation:
                 if len(finished) > count:
                     continue
                 failure = next_failure
-            if failure.phase in (protocol.DRAW, protocol.EAGER):
-                self._fatal_variants[_call_of(left[0])] = failure
-            if failure.device_error:
-                self._losses[planned.op] += 1
+            self._fatal.add_variant(left[0], failure)
             result = _result_of(planned.check, left[0], failure, self._call)
             finished.append(record_of(item, result))
             avoided.add(left[0].variant)
-
-    def _left_out(
-        self, item: pytest.Item, planned: PlannedItem, finished: list[ResultRecord]
-    ) -> list[ResultRecord]:
-        """The records of variants that are not run, because many or the sample have lost the device."""
-        from ...run.lost_devices import fatal_samples
-        from .crash_results import not_run
-
-        assert planned.check is not None
-        done = {record.place.variant for record in finished}
-        records = []
-        for case in planned.checked_cases:
-            sample = case.base_case
-            ended = self._fatal_cases.get(sample) if sample is not None else None
-            if case.variant in done:
-                continue
-            if sample in fatal_samples or (ended is not None and ended.device_error):
-                reason = "a plain call on the sample itself leaves the device unusable"
-                result = not_run(planned.check, case, "as-sample", reason)
-            elif self._losses[planned.op] >= _LOSSES:
-                reason = f"{_LOSSES} variants have left the device unusable, each in a new process"
-                result = not_run(planned.check, case, "device-lost", reason)
-            else:
-                continue
-            records.append(record_of(item, result))
-        return records
 
     def _again(
         self,
@@ -373,10 +336,3 @@ def _result_of(
     from .crash_results import result_of
 
     return result_of(check, case, ended, call)
-
-
-def _call_of(case: Case) -> tuple[str, Place]:
-    """A key that is equal for variants with the same plain call, with gradients and without."""
-    from ...plan.items import place_of
-
-    return case.op.name, replace(place_of(case), requires_grad=None)
