@@ -305,9 +305,9 @@ CHECK = Check(
         "Every byte of the arguments' storages that changes although the schema does not "
         "declare it, including guard zones before and after the elements and gaps between rows. A "
         "write that was undone shows in the version counter; one that changes only the sign of "
-        "zero or the bits of a NaN shows in the bytes. Other layouts, extreme values and flipped "
-        "bools are tried, to reach other branches. Declared arguments must be written to in at "
-        "least one of these calls, and their version counter must move."
+        "zero or the bits of a NaN shows in the bytes. Other layouts, extreme values, integers in "
+        "reverse order and flipped bools are tried, to reach other branches. Declared arguments must "
+        "be written to in at least one of these calls, and their version counter must move."
     ),
     cannot_see=(
         "A raw write that is undone, or one in a branch that none of these inputs takes. A "
