@@ -202,10 +202,10 @@ class Registry:
     def unknown(self, selection: Iterable[str]) -> str | None:
         """A sentence about the first unknown name of a selection; None if all are known."""
         known = self.names()
-        wrong = (
-            name for name in (name.removeprefix("-") for name in selection) if name not in known
-        )
-        return next((unknown("check", name, known) for name in wrong), None)
+        for name in selection:
+            if name.removeprefix("-") not in known:
+                return unknown("check", name.removeprefix("-"), known)
+        return None
 
     def select(self, selection: Iterable[str] | None) -> list[Check]:
         """The checks that a selection names.

@@ -112,7 +112,7 @@ def _trials(case: Case) -> Iterator[Trial]:
             if guarded:
                 yield Trial(description, guarded.arguments, f"{script}\n{guarded.script}")
             yield Trial(description, change.apply(drawn), script)
-    # Whatever they refer to then: no input allows the op to write to others, if it does not raise.
+    # The op may raise then. If it does not, it may still write to no other arguments than the declared.
     if integers(drawn) and not may_crash(case):
         script = "\n".join(REVERSED.line(expression(case, name)) for name, _ in integers(drawn))
         description = f", with integers {REVERSED.description}"

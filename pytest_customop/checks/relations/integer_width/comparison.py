@@ -169,7 +169,7 @@ class Comparison:
         return outcome.is_sum or knows_all
 
     def _starts_with_squares(self, wide: torch.dtype) -> bool:
-        """Whether results differ from the first number on whose square the narrow dtype cannot hold."""
+        """Whether results agree up to the largest number whose square fits the dtype, and not beyond."""
         first = math.isqrt(torch.iinfo(self._narrowest).max) + 1
         if self._narrowest.itemsize == 1 and {first, first - 1} & {*numbers_in_code(self._case.op)}:
             return False
