@@ -100,7 +100,9 @@ def is_constant_mask(values: torch.Tensor) -> bool:
 
 
 def is_sorted(values: torch.Tensor) -> bool:
-    """Whether the numbers, more than one, never decrease."""
+    """Whether the numbers, more than one, never decrease. Complex ones have no order."""
+    if values.dtype.is_complex:
+        return False
     # Not subtracted: differences of booleans and of unsigned numbers are never below 0.
     flat = values.flatten()
     return values.numel() > 1 and bool((flat[1:] >= flat[:-1]).all())
