@@ -655,6 +655,15 @@ def level_of_listed_squares_in_double():
     return _levels_of_samples("level_of_listed_squares_in_double", *PCM, torch.Tensor.double)
 
 
+@aot(
+    (tensor(2, 4, dtype=torch.int16, low=-100, high=101),),
+    twin_of="level_of_listed_squares_in_int16",
+)
+def level_of_squares_that_fit_int16():
+    """Squares in int16, of numbers that the author describes as small, whatever 16 bits can hold."""
+    return _levels_of_samples("level_of_squares_that_fit_int16", *PCM, lambda x: x)
+
+
 @aot(LISTED, twin_of="level_of_listed_squares_in_int16")
 def level_of_listed_shares():
     """Takes integers as shares of the largest, and floating-point samples as they are."""

@@ -31,8 +31,7 @@ class Argument(NamedTuple):
         name: its path.
         dtype: its dtype.
         limits: of the numbers that it may have.
-        shown: of those that the sample has; all of the dtype if a docstring says how many bits they
-            have. The same as `limits` unless the sample lists its numbers.
+        shown: of those that the sample has; the same as `limits` unless the sample lists its numbers.
     """
 
     name: str
@@ -50,9 +49,8 @@ def narrow_arguments(case: Case) -> list[Argument]:
         if names_positions(base) or names_seed(base) or tensor.dtype not in WIDER:
             continue
         if name in specs and is_plain(tensor) and tensor.numel() > 0:
-            shown = _shown(specs[name], tensor)
-            if has_all_numbers(case.op, base, 8 * tensor.dtype.itemsize):
-                shown = _dtype_limits(tensor.dtype)
+            has_all = has_all_numbers(case.op, base, 8 * tensor.dtype.itemsize)
+            shown = _shown(specs[name], tensor, has_all)
             limits = (
                 shown if isinstance(specs[name], TensorSpec) and not _listed(specs[name]) else None
             )
@@ -71,12 +69,18 @@ def _dtype_limits(dtype: torch.dtype) -> Limits:
     return Limits(known.min, known.max)
 
 
-def _shown(spec: TensorSpec | torch.Tensor, tensor: torch.Tensor) -> Limits:
-    """The numbers that the sample shows or describes; all of the dtype if it has large ones."""
+def _shown(spec: TensorSpec | torch.Tensor, tensor: torch.Tensor, has_all: bool) -> Limits:
+    """The numbers that the sample shows or describes.
+
+    Args:
+        spec, tensor: of the sample, and of the case.
+        has_all: whether a docstring says how many bits the numbers have. Listed ones then stand for all of
+            the dtype, as they do if they are large.
+    """
     limits = _dtype_limits(tensor.dtype)
     if isinstance(spec, TensorSpec) and spec.values is None and spec.fill is None:
         low = limits.low if spec.low is None else max(int(spec.low), limits.low)
         high = limits.high if spec.high is None else min(int(spec.high) - 1, limits.high)
         return Limits(low, max(low, high))
     low, high = int(tensor.min()), int(tensor.max())
-    return limits if max(high, -low) >= _SHOWN * limits.high else Limits(low, high)
+    return limits if has_all or max(high, -low) >= _SHOWN * limits.high else Limits(low, high)
