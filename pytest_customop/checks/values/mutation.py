@@ -17,7 +17,7 @@ from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, sk
 from ..check import Check
 from .conditional_writes import may_stay_unwritten
 from .memory.calls import Caller, expression, plain_arguments, with_argument
-from .memory.perturb import EXTREMES, REVERSED, changeable, integers
+from .memory.perturb import EXTREMES, REVERSED, Change, changeable
 from .memory.placement import LAYOUTS, rearrange
 from .memory.storage import Snapshot, Write
 from .memory.trial import Trial, trial_of
@@ -106,22 +106,25 @@ def _trials(case: Case) -> Iterator[Trial]:
     if changeable(drawn):
         for change in EXTREMES:
             guarded = _moved(case, OFFSET, change.apply(drawn))
-            lines = [change.line(expression(case, name)) for name, _ in changeable(drawn)]
-            script = "\n".join(lines)
+            script = _lines(case, change, drawn)
             description = f", with values {change.description}"
             if guarded:
                 yield Trial(description, guarded.arguments, f"{script}\n{guarded.script}")
             yield Trial(description, change.apply(drawn), script)
-    # The op may raise then. If it does not, it may still write to no other arguments than the declared.
-    if integers(drawn) and not may_crash(case):
-        script = "\n".join(REVERSED.line(expression(case, name)) for name, _ in integers(drawn))
+    # The op may raise then. If it does not, it may still write only to what its schema declares.
+    if REVERSED.targets(drawn) and not may_crash(case):
         description = f", with integers {REVERSED.description}"
-        yield Trial(description, REVERSED.apply(drawn), script)
+        yield Trial(description, REVERSED.apply(drawn), _lines(case, REVERSED, drawn))
     for name, value in plain_arguments(drawn):
         if isinstance(value, bool) and "[" not in name:
             flipped = with_argument(case.inputs(), name, not value)
             script = f"{expression(case, name)} = {not value}"
             yield Trial(f", with {name}={not value}", flipped, script)
+
+
+def _lines(case: Case, change: Change, drawn: Arguments) -> str:
+    """The script lines that give new values to the arguments."""
+    return "\n".join(change.line(expression(case, name)) for name, _ in change.targets(drawn))
 
 
 def _moved(case: Case, layout: MemoryLayout, drawn: Arguments | None = None) -> Trial | None:

@@ -18,6 +18,7 @@ from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
 from ...declare.variant import NEGATIVE, Step
 from .sample_view import MOST_LISTED, SampleView, TensorArgument
+from .shown_sizes import numbers_in
 from .values import counts_sizes, range_of
 
 _IGNORED = re.compile(r"(^|_)ignored?($|_)")
@@ -32,7 +33,7 @@ _MOST_SIZES = 2  # of blocks
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """Some elements of an integer tensor -1, 0, multiples, or equal to an argument that marks elements."""
+    """Some elements of an integer tensor -1, 0, or equal to a marker; lengths that are multiples."""
     yield from _equal_to_arguments(view)
     yield from _padded(view)
     yield from _empty(view)
@@ -89,11 +90,10 @@ def _whole_blocks(view: SampleView) -> Iterator[Step]:
         if tensor.spec.values is None or not tensor.listed.numel():
             continue
         inner = [size for other in view.tensors for size in other.shape[1:]]
-        numbers = [value for value in view.given.values() if type(value) is int]
         listed = tensor.listed
         sizes = [
             size
-            for size in dict.fromkeys((*numbers, *inner))
+            for size in dict.fromkeys((*numbers_in(view.given), *inner))
             if size > 1 and bool(((listed > size) & (listed % size != 0)).any())
         ]
         for size in sizes[:_MOST_SIZES]:

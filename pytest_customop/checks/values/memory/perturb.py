@@ -34,10 +34,17 @@ class Change:
         """Copies of the arguments with the new values in all tensors that change."""
         changed = arguments.copy()
         with torch.no_grad():
-            for _, tensor in _filled(changed):
-                if is_differentiable(tensor.dtype) != self.whole:
-                    write(tensor, self.values(tensor.detach()))
+            for _, tensor in self.targets(changed):
+                write(tensor, self.values(tensor.detach()))
         return changed
+
+    def targets(self, arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
+        """(path, tensor) of the tensors that change."""
+        return [
+            (name, tensor)
+            for name, tensor in _filled(arguments)
+            if is_differentiable(tensor.dtype) != self.whole
+        ]
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
         """The new values for one tensor."""
@@ -122,13 +129,6 @@ def changeable(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
     """(path, tensor) of the tensors that may have any values: floating-point and complex ones."""
     return [
         (name, tensor) for name, tensor in _filled(arguments) if is_differentiable(tensor.dtype)
-    ]
-
-
-def integers(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
-    """(path, tensor) of the tensors of integers and booleans, which mostly refer to the others."""
-    return [
-        (name, tensor) for name, tensor in _filled(arguments) if not is_differentiable(tensor.dtype)
     ]
 
 
