@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from bending import bending
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
 from pytest_customop import Check, tensor
 from pytest_customop.cases.case import Case
@@ -229,6 +231,18 @@ def test_a_function_is_stored_loaded_and_discarded() -> None:
         assert os.listdir(stored_functions._path("one").parent) == ["one"]
         stored_functions.discard_function("one")
         assert load_function("one", _fresh()) is None
+
+
+def test_triton_kernels_of_the_process_are_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = types.SimpleNamespace(fn=types.SimpleNamespace(__module__="gone", __name__="kernel"))
+    monkeypatch.setattr(kernel_side_table, "id_to_kernel", {0: kernel})
+    monkeypatch.setattr(kernel_side_table, "constant_args", {0: {"block": 16}})
+    with compile_session():
+        compile_and_store("one", _fresh(), [torch.zeros(3)], dynamic=False)
+        assert kernel_side_table.id_to_kernel == {0: kernel}
+        assert load_function("one", _fresh()) is not None
+    assert kernel_side_table.id_to_kernel == {0: kernel}
+    assert kernel_side_table.constant_args == {0: {"block": 16}}
 
 
 def test_a_broken_file_is_removed() -> None:

@@ -4,17 +4,21 @@ Private names, seen in torch 2.13 and 2.14 (where one is missing, functions are 
 
 - `torch._dynamo.config.enable_aot_compile`: the switch of `torch.compile(...).aot_compile`, which, like
   `torch.compiler.load_compiled_function`, is public and experimental.
+- `torch._higher_order_ops.triton_kernel_wrap.kernel_side_table`: the Triton kernels that torch has traced
+  in this process. Public: none.
 - `save_config_portable` of `torch._dynamo.config`, `torch._functorch.config`, `torch._inductor.config` and
   `torch.fx.experimental._config`: all that is set there. Public: the options one by one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import platform
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from .late_imports import late_imports, no_choices_imported
 from .patches import vector_instructions
 
 _BACKEND = "inductor"  # others leave nothing that can be stored
+_TRITON = "torch._higher_order_ops.triton_kernel_wrap"
 _TRACERS = ("torch._dynamo.config", "torch._functorch.config", "torch.fx.experimental._config")
 
 
@@ -115,10 +120,28 @@ def _save(compiled: Any, path: Path) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent)
     os.close(handle)
     try:
-        compiled.save_compiled_function(name)
+        with _no_triton_kernels():
+            compiled.save_compiled_function(name)
         os.replace(name, path)  # in one step: other processes may read it
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _no_triton_kernels() -> Iterator[None]:
+    """Let torch store no names of Triton kernels.
+
+    It would store those of all kernels of the process. Loading the function would import their modules,
+    which may be gone, and give their numbers to them, which other kernels may have by then. The function
+    needs no names: Inductor has put the source of its kernels into it.
+    """
+    table: Any = importlib.import_module(_TRITON).kernel_side_table
+    kernels, constants = table.id_to_kernel, table.constant_args
+    table.id_to_kernel, table.constant_args = {}, {}
+    try:
+        yield
+    finally:
+        table.id_to_kernel, table.constant_args = kernels, constants
 
 
 def discard_function(key: str) -> None:
