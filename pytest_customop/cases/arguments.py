@@ -46,7 +46,7 @@ class Arguments:
 
     def named(self) -> Iterator[tuple[str, Any]]:
         """Every argument with its name in the schema; the elements of a list one by one (`xs[1]`)."""
-        positional = [argument.name for argument in self.op.positional]
+        positional = self.op.positional_names
         for name, value in (*zip(positional, self.args, strict=False), *self.kwargs.items()):
             yield from leaves(value, name)
 
@@ -60,6 +60,8 @@ class Arguments:
 
     def mutated(self) -> list[tuple[str, torch.Tensor]]:
         """The tensor arguments that the schema says are written to."""
+        if not self.op.mutated:
+            return []
         return [(name, leaf) for name, leaf in self.tensors() if base_name(name) in self.op.mutated]
 
     def map(self, change: Callable[[torch.Tensor], Any]) -> Arguments:
@@ -169,7 +171,7 @@ def draw(op: Op, sample: Sample, where: Placement, seed: int) -> Arguments:
 
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        positional = [argument.name for argument in op.positional]
+        positional = op.positional_names
         for name, value in (*zip(positional, sample.args, strict=False), *sample.kwargs.items()):
             try:
                 values[name] = realise(value, name)

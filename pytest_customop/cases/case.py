@@ -205,7 +205,7 @@ class Case:
 
     def _named_sample(self) -> list[tuple[str, Any]]:
         """(name, value) of each argument that the sample gives."""
-        positional = [argument.name for argument in self.op.positional]
+        positional = self.op.positional_names
         return [*zip(positional, self.sample.args, strict=False), *self.sample.kwargs.items()]
 
     def sample_tensors(self) -> list[tuple[str, TensorSpec | torch.Tensor]]:

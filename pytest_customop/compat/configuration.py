@@ -12,6 +12,7 @@ Private names, seen in torch 2.4 to 2.15 unless said otherwise:
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import sys
 import warnings
@@ -38,12 +39,7 @@ def compiler_configuration() -> Callable[[], None]:
     before = [None if _in_context(module) else _overridden(module) for module in modules]
 
     def restore() -> None:
-        after = contextvars.copy_context()
-        changed = {
-            variable
-            for variable, value in after.items()
-            if context.get(variable, after) is not value
-        }
+        changed = _changed_variables(context, contextvars.copy_context())
         for module, values in zip(modules, before, strict=True):
             if values is not None:
                 _override(module, values)
@@ -51,6 +47,15 @@ def compiler_configuration() -> Callable[[], None]:
                 _set_as_in(context, module, changed)
 
     return restore
+
+
+def _changed_variables(before: contextvars.Context, after: contextvars.Context) -> set[Any]:
+    with contextlib.suppress(Exception):  # some values, such as tensors, cannot be compared
+        if before == after:
+            return set()  # nearly always, and much faster than to look at each of hundreds
+    return {
+        variable for variable, value in after.items() if before.get(variable, after) is not value
+    }
 
 
 def _in_context(config: Any) -> bool:

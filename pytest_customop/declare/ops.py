@@ -53,15 +53,15 @@ class Op:
         """The name without the namespace."""
         return self.name.partition("::")[2]
 
-    @property
+    @functools.cached_property
     def schema(self) -> Any:
         """The parsed schema; `str` gives its text."""
         return schema_of(self.overload)
 
-    @property
+    @functools.cached_property
     def arguments(self) -> Sequence[Any]:
         """The schema's arguments, in order."""
-        return self.schema.arguments  # type: ignore[no-any-return]
+        return self.schema.arguments  # type: ignore[no-any-return]  # a new list at each access
 
     @functools.cached_property
     def mutated(self) -> frozenset[str]:
@@ -114,10 +114,15 @@ class Op:
         for name, value in sample.kwargs.items():
             yield by_name[name], value
 
-    @property
-    def positional(self) -> list[Any]:
+    @functools.cached_property
+    def positional(self) -> Sequence[Any]:
         """The schema's arguments that may be given by position."""
         return [argument for argument in self.arguments if not argument.kwarg_only]
+
+    @functools.cached_property
+    def positional_names(self) -> Sequence[str]:
+        """The names of these."""
+        return [argument.name for argument in self.positional]
 
     def validate_arguments(self, sample: Sample) -> None:
         """Check a sample's arguments against the schema, without calling the op.

@@ -53,7 +53,7 @@ def as_sample(case: Case, *, listed: bool, name: str = "fuzz") -> str:
         tensors = dict(case.inputs().tensors())
     sample = case.sample
     twice = {leaf.argument for leaf in sample.leaves() if isinstance(leaf, SameAs)}
-    names = [argument.name for argument in case.op.positional][: len(sample.args)]
+    names = case.op.positional_names[: len(sample.args)]
 
     def written(argument: str, value: Any) -> Any:
         if argument in twice:  # a description would be drawn twice

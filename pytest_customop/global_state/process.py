@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ _SIGNALS = [
     getattr(signal, f"SIG{name}") for name in _NAMES.split() if hasattr(signal, f"SIG{name}")
 ]
 # Without the wrapper that turns every result into an enumeration, which takes 20 times as long.
-_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_handler_of: Any = importlib.import_module("_signal").getsignal
 # Importing setuptools adds this entry once. Its modules and torch's C++ builder need it from then on.
 _VENDORED = os.path.join("setuptools", "_vendor")
 

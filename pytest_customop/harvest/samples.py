@@ -150,7 +150,7 @@ def sample_of(op: Op, call: SeenCall) -> Sample:
     """
     args, kwargs = _ordered(op, call)
     gradients = any(seen.requires_grad for seen in call.tensors)
-    names = [argument.name for argument in op.positional]
+    names = op.positional_names
     described = [
         _described(value, name, op, gradients) for name, value in zip(names, args, strict=False)
     ]
@@ -162,7 +162,7 @@ def sample_of(op: Op, call: SeenCall) -> Sample:
 
 def _ordered(op: Op, call: SeenCall) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call, with keywords turned into positions where the schema allows it."""
-    names = [argument.name for argument in op.positional]
+    names = op.positional_names
     if len(call.args) > len(names):
         raise NotReplayed("no overload accepts these arguments")
     arguments = {**dict(zip(names, call.args, strict=False)), **call.kwargs}

@@ -118,7 +118,7 @@ def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:
         CheckSkipped: `costly`.
     """
     if _AFFORDABLE < seconds <= _HOPELESS * _AFFORDABLE:
-        seconds = min(seconds, _fastest(calls, _AFFORDABLE))
+        seconds = min(seconds, _fastest(calls, _AFFORDABLE, tries=1))
     if seconds > _AFFORDABLE:
         raise costly(f"the first calls took {seconds:.1f} s")
 

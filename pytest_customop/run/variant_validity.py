@@ -256,16 +256,21 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
     """
     sample = case.base_case
     assert sample is not None  # it is a variant
-    repeat, of_sample = (lambda: call_with_backward(case)), (lambda: call_with_backward(sample))
+    repeat = functools.partial(_call_within_limits, case)
+    of_sample = functools.partial(_call_within_limits, sample)
     try:
-        with within_limits():
-            if is_large(case):
-                skip_if_slow(seconds, repeat)
-            else:
-                skip_if_slower_than_sample(seconds, repeat, of_sample)
+        if is_large(case):
+            skip_if_slow(seconds, repeat)
+        else:
+            skip_if_slower_than_sample(seconds, repeat, of_sample)
     except LimitExceeded as overrun:
         reason = f"the first calls took {seconds:.1f} s; when they were repeated, {overrun}"
         raise skip("costly", reason, unjudged=False) from overrun
+
+
+def _call_within_limits(case: Case) -> None:
+    with within_limits():
+        call_with_backward(case)
 
 
 def _classify_backward(case: Case) -> _Rejection | _Failure | None:

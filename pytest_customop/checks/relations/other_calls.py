@@ -154,7 +154,7 @@ def _other_values(value: Any) -> Iterator[Any]:
 
 def _with(op: Op, sample: Sample, name: str, value: Any) -> Sample:
     """The sample with another value of an argument."""
-    names = [argument.name for argument in op.positional][: len(sample.args)]
+    names = op.positional_names[: len(sample.args)]
     if name not in names:
         return replace(sample, kwargs={**sample.kwargs, name: value})
     args = list(sample.args)

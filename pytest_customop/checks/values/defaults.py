@@ -70,8 +70,9 @@ def _lost(op: Op, kernel: Any) -> list[str]:
     kinds = {parameter.kind for parameter in parameters}
     by_position = sum(parameter.kind in _PLACES for parameter in parameters)
     by_keyword = {parameter.name for parameter in parameters if parameter.kind in _NAMED}
-    positional = [argument.name for argument in op.positional]
-    lost = [] if inspect.Parameter.VAR_POSITIONAL in kinds else positional[by_position:]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        by_position = len(op.positional_names)
+    lost = [*op.positional_names[by_position:]]
     if inspect.Parameter.VAR_KEYWORD not in kinds:
         keywords = [argument.name for argument in op.arguments if argument.kwarg_only]
         lost += [name for name in keywords if name not in by_keyword]
@@ -120,7 +121,7 @@ def _parameter(op: Op, kernel: Any, name: str) -> inspect.Parameter | None:
         return None
     if name in parameters:
         return parameters[name]
-    named = [argument.name for argument in op.positional]
+    named = op.positional_names
     places = [parameter for parameter in parameters.values() if parameter.kind in _PLACES]
     index = named.index(name) if name in named else len(places)
     return places[index] if index < len(places) else None

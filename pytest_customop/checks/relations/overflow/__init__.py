@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -22,6 +23,9 @@ from .outcome import Wrong, first_other_decision, first_wrong
 from .trials import Trial, larger_numbers, trials
 
 _MEMORY = 2**30  # bytes for calls with larger plain numbers
+_NOT_WATCHED = "no torch operator in the kernel computes with numbers of few bits"
+# By the case of a sample: whether an operator in the kernel computes with numbers of few bits.
+_on_samples: WeakKeyDictionary[Case, bool] = WeakKeyDictionary()
 
 
 class _Found(NamedTuple):
@@ -49,6 +53,8 @@ def check_overflow(case: Case) -> None:
     if modular:
         reason = f"{modular} says that integers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
+    if _is_as_unwatched_sample(case):
+        raise skip("nothing-to-check", f"{_NOT_WATCHED}, as on the sample", unjudged=False)
     own, *others = trials(case)
     tried = [own]
     found = _found(case, tried)
@@ -58,8 +64,7 @@ def check_overflow(case: Case) -> None:
         found = answer_safely(case, lambda plain: _found(plain, others))
         found = found._replace(watched=watched or found.watched)
     if not found.watched:
-        reason = "no torch operator in the kernel computes with numbers of few bits"
-        raise skip("nothing-to-check", reason, unjudged=False)
+        raise skip("nothing-to-check", _NOT_WATCHED, unjudged=False)
     if found.wrong is None:
         tried = [*larger_numbers(case)]
         found = _with_larger(case, tried) if tried else found
@@ -71,6 +76,22 @@ def check_overflow(case: Case) -> None:
             f"so {found.wrong.result} is wrong: {found.wrong.how}",
             repro=_script(case, trial, found.wrong),
         )
+
+
+def _is_as_unwatched_sample(case: Case) -> bool:
+    """Whether a variant runs the operators of its sample, and none of these has numbers of few bits."""
+    sample = case.base_case
+    if sample is None or case.kind in ("arguments", "pairs") or _dtypes(case) != _dtypes(sample):
+        return False
+    if sample not in _on_samples:
+        own = next(trials(sample))
+        _on_samples[sample] = sample.eager.error is not None or _found(sample, [own]).watched
+        sample.release()
+    return not _on_samples[sample]
+
+
+def _dtypes(case: Case) -> list[tuple[str, torch.dtype]]:
+    return [(name, tensor.dtype) for name, tensor in case.inputs().tensors()]
 
 
 def _with_larger(case: Case, tried: Iterable[Trial]) -> _Found:

@@ -210,7 +210,7 @@ def comparable(tensor: torch.Tensor) -> bool:
 def expression(case: Case, path: str) -> str:
     """The argument at a path as an expression for a script: `args[0]`, `kwargs['xs'][1]`."""
     base, bracket, rest = path.partition("[")
-    names = [argument.name for argument in case.op.positional][: len(case.sample.args)]
+    names = case.op.positional_names[: len(case.sample.args)]
     place = f"args[{names.index(base)}]" if base in names else f"kwargs[{base!r}]"
     return place + bracket + rest
 
@@ -225,7 +225,7 @@ def with_argument(arguments: Arguments, path: str, value: Any) -> Arguments:
     """The same arguments with another value for one that is not a tensor, or for an element of a list."""
     name, bracket, index = path.partition("[")
     args, kwargs = list(arguments.args), dict(arguments.kwargs)
-    positional = [argument.name for argument in arguments.op.positional][: len(args)]
+    positional = arguments.op.positional_names[: len(args)]
     if bracket:
         elements = list(args[positional.index(name)] if name in positional else kwargs[name])
         elements[int(index[:-1])] = value
