@@ -380,3 +380,44 @@ def running_variance():
         lambda frame, mean, variance: frame.new_empty(frame.shape, dtype=torch.bool)
     )
     return running_variance
+
+
+def _brightness(name, above):
+    """How far pixels are above a threshold; `above(pixels, threshold)` subtracts whole numbers."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def brightness(pixels: Tensor, threshold: int, span: int) -> Tensor:
+        """How far pixels are above a threshold, from 0 to 1.
+
+        Args:
+            pixels: int32, int16 or uint8, as the sensor gives them.
+            threshold: what counts as 0.
+            span: how far above it counts as 1.
+        """
+        if pixels.dtype not in (torch.int32, torch.int16, torch.uint8) or span < 1:
+            raise TypeError("whole numbers, and a span of at least 1, please")
+        return (above(pixels, threshold).float() / span).clamp(0, 1)
+
+    brightness.register_fake(
+        lambda pixels, threshold, span: torch.empty_like(pixels, dtype=torch.float32)
+    )
+    return brightness
+
+
+PIXELS = (torch.tensor([[-90, 310, 700], [20, 450, 999]], dtype=torch.int16), 120, 600)
+
+
+@aot(PIXELS, variant_findings=OVERFLOWS, shown_by="uint8")
+def dark_bytes_become_bright():
+    """Widens int16 alone: bytes below the threshold become bright."""
+
+    def above(pixels, least):
+        return (pixels.int() if pixels.dtype == torch.int16 else pixels) - least
+
+    return _brightness("dark_bytes_become_bright", above)
+
+
+@aot(PIXELS, twin_of="dark_bytes_become_bright")
+def dark_bytes_stay_dark():
+    """Subtracts in int32."""
+    return _brightness("dark_bytes_stay_dark", lambda pixels, least: pixels.int() - least)

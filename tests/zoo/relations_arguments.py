@@ -1,6 +1,7 @@
 """Ops that give other values for the same positions, dims and numbers said differently."""
 
 import functools
+import math
 from typing import List
 
 import numpy
@@ -402,3 +403,46 @@ def numbers_of_cells_in_their_dtype():
 def numbers_of_cells_in_64_bits():
     """The products have 64 bits."""
     return _cells_of_a_grid("numbers_of_cells_in_64_bits", torch.int64)
+
+
+def _weighted_along(name, entries_apart):
+    """Weights for the entries of a dim; `entries_apart(shape, dim)` is the distance of two in memory."""
+
+    def check(x, weights, dim):
+        fits = -x.dim() <= dim < x.dim() and weights.shape == (x.shape[dim],)
+        if not fits or weights.dtype != x.dtype:
+            raise ValueError("a weight for each entry of the dim, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def weighted(x: Tensor, weights: Tensor, dim: int) -> Tensor:
+        check(x, weights, dim)
+        apart = max(entries_apart(x.shape, dim), 1)
+        entry = torch.arange(x.numel()) // apart % max(x.shape[dim], 1)
+        return (x.reshape(-1) * weights[entry]).reshape(x.shape)
+
+    @weighted.register_fake
+    def _(x, weights, dim):
+        check(x, weights, dim)
+        return x.new_empty(x.shape)
+
+    return weighted
+
+
+ROW_WEIGHTS = (tensor(4, 6), tensor(4), 0)
+
+
+@aot(ROW_WEIGHTS, variant_findings=FROM_THE_END, shown_by="dim.-1_of_swapped")
+def multiplies_all_sizes_after_the_last():
+    """For dim -1, `shape[dim + 1 :]` begins at the first dim."""
+    return _weighted_along(
+        "multiplies_all_sizes_after_the_last", lambda shape, dim: math.prod(shape[dim + 1 :])
+    )
+
+
+@aot(ROW_WEIGHTS, twin_of="multiplies_all_sizes_after_the_last")
+def multiplies_the_sizes_after_a_dim():
+    """Counts the dim from the front first."""
+    return _weighted_along(
+        "multiplies_the_sizes_after_a_dim",
+        lambda shape, dim: math.prod(shape[dim % len(shape) + 1 :]),
+    )

@@ -449,3 +449,32 @@ def _sum_within(x, lengths):
     if int(lengths.min()) < 1 or int(lengths.max()) > x.shape[1]:
         raise ValueError("lengths are from 1 to the number of steps")
     return x.where(torch.arange(x.shape[1]) < lengths[:, None], 0).sum(1)
+
+
+def _marked_sum(name, left_out):
+    """A sum of numbers that a mask marks; `left_out(mask)` marks the others."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def marked(x: Tensor, mask: Tensor) -> Tensor:
+        """Sum of the numbers where ``mask`` is set.
+
+        ``mask`` has the shape of ``x``; uint8 or bool, as the reader gives it.
+        """
+        if mask.shape != x.shape or mask.dtype not in (torch.bool, torch.uint8):
+            raise ValueError("numbers, and a mask of them, please")
+        return x.masked_fill(left_out(mask) != 0, 0).sum()
+
+    marked.register_fake(lambda x, mask: x.new_empty(()))
+    return marked
+
+
+@aot(LEFT_OUT, expected={"relations.mask_dtype": "mask-dtype-matters"})
+def inverts_the_bits_of_marks():
+    """Inverts the bits of uint8, none of which becomes 0."""
+    return _marked_sum("inverts_the_bits_of_marks", lambda mask: ~mask)
+
+
+@aot(LEFT_OUT, twin_of="inverts_the_bits_of_marks")
+def compares_marks_with_zero():
+    """Asks where the mark is 0."""
+    return _marked_sum("compares_marks_with_zero", lambda mask: mask == 0)

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 import threading
 from typing import Optional
 
@@ -57,7 +58,14 @@ def table_kept_for_its_size():
     return _scaled("table_kept_for_its_size", _remembered(key))
 
 
-@aot(ROWS, twin_of="table_kept_for_its_size")
+@aot(ROWS, expected=ORDER)
+def table_kept_for_a_rounded_base():
+    """The table of one base is used for every base that is rounded up to the same number."""
+    key = lambda x, base: (x.shape[-1], x.dtype, math.ceil(base))  # noqa: E731
+    return _scaled("table_kept_for_a_rounded_base", _remembered(key))
+
+
+@aot(ROWS, twin_of=("table_kept_for_its_size", "table_kept_for_a_rounded_base"))
 def table_kept_for_all_that_it_depends_on():
     """The key has the size, the dtype and the base."""
     key = lambda x, base: (x.shape[-1], x.dtype, base)  # noqa: E731

@@ -243,3 +243,38 @@ def truncates_the_rest_of_a_row():
 def rounds_the_rest_of_a_row():
     """Rounds all numbers alike."""
     return _levels_of("rounds_the_rest_of_a_row", torch.round)
+
+
+def _unequal_bytes(name, compared):
+    """How many bytes of each row differ; `compared(width)` of them are looked at."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def unequal(one: Tensor, other: Tensor) -> Tensor:
+        if one.shape != other.shape or one.dim() != 2 or {one.dtype, other.dtype} != {torch.uint8}:
+            raise ValueError("two matrices of bytes, please")
+        width = compared(one.shape[1])
+        return (one[:, :width] != other[:, :width]).sum(1)
+
+    unequal.register_fake(lambda one, other: one.new_empty(one.shape[0], dtype=torch.int64))
+    return unequal
+
+
+def _letters(text):
+    return torch.tensor(list(text), dtype=torch.uint8).reshape(2, 8)
+
+
+BYTES = (_letters(b"gradientoperator"), _letters(b"backwardcompiled"))
+
+
+@specimen(BYTES, variant_findings=MANY, shown_by="odd")
+def compares_whole_words():
+    """Compares whole words, and forgets the bytes behind the last one."""
+    return _unequal_bytes(
+        "compares_whole_words", lambda width: width - width % torch.int32.itemsize
+    )
+
+
+@specimen(BYTES, twin_of="compares_whole_words")
+def compares_every_byte():
+    """Compares all bytes."""
+    return _unequal_bytes("compares_every_byte", lambda width: width)

@@ -586,3 +586,22 @@ def takes_position_0_for_no_padding():
 def compares_padding_with_none():
     """It compares with None."""
     return _rows_but_padding("compares_padding_with_none", lambda number: number is not None)
+
+
+LAST_ROW_PADS = (tensor(5, 3), torch.tensor([[1, 2, 4], [1, 4, 4]]), 4)
+
+
+@specimen(
+    LAST_ROW_PADS,
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="padding_idx.0_with_elements",
+)
+def first_row_never_pads():
+    """The backward writes `if padding_idx:`, and no position of the example is 0."""
+    return _rows_but_padding("first_row_never_pads", bool)
+
+
+@specimen(LAST_ROW_PADS, twin_of="first_row_never_pads")
+def first_row_may_pad():
+    """It compares with None."""
+    return _rows_but_padding("first_row_may_pad", lambda number: number is not None)

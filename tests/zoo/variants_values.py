@@ -674,3 +674,54 @@ def takes_nothing_of_a_whole_page():
 def takes_all_of_a_whole_page():
     """Takes what is left, which may be a whole page."""
     return _paged("takes_all_of_a_whole_page", lambda length, size: (length - 1) % size + 1)
+
+
+def _sums_from(name, sums):
+    """Sums of rows, each from one start to the next; `sums(rows, starts)` computes them."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sums_from(rows: Tensor, starts: Tensor) -> Tensor:
+        if rows.dim() != 2 or starts.dim() != 1 or starts.dtype != torch.int64:
+            raise ValueError("rows, and where each sum starts, please")
+        if not (starts.numel() and int(starts[0]) == 0 and int(starts[-1]) < len(rows)):
+            raise ValueError("starts from 0 on, below the number of rows, please")
+        if bool((starts.diff() < 0).any()):
+            raise ValueError("starts in order, please")
+        return sums(rows, starts)
+
+    def backward(ctx, grad):
+        (starts,) = ctx.saved_tensors
+        part = torch.searchsorted(starts, torch.arange(ctx.rows), right=True) - 1
+        return grad[part], None
+
+    def setup(ctx, inputs, output):
+        ctx.rows = inputs[0].shape[0]
+        ctx.save_for_backward(inputs[1])
+
+    sums_from.register_fake(lambda rows, starts: rows.new_empty(starts.shape[0], rows.shape[1]))
+    sums_from.register_autograd(backward, setup_context=setup)
+    return sums_from
+
+
+STARTS = (tensor(7, 2), torch.tensor([0, 2, 3, 6]))
+
+
+def _reduced_at(rows, starts):
+    return torch.from_numpy(numpy.add.reduceat(rows.numpy(), starts.numpy(), axis=0))
+
+
+@specimen(STARTS, variant_findings=GRADIENT, shown_by="starts.empty_part")
+def gives_a_row_for_an_empty_part():
+    """`reduceat` gives the row at the start where a part is empty."""
+    return _sums_from("gives_a_row_for_an_empty_part", _reduced_at)
+
+
+@specimen(STARTS, twin_of="gives_a_row_for_an_empty_part")
+def gives_zeros_for_an_empty_part():
+    """Sets these sums to zero."""
+
+    def sums(rows, starts):
+        empty = starts.diff(append=starts.new_tensor([len(rows)])) == 0
+        return _reduced_at(rows, starts).masked_fill(empty[:, None], 0)
+
+    return _sums_from("gives_zeros_for_an_empty_part", sums)

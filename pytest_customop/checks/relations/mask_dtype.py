@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from ...cases.case import Case
-from ...cases.documented_dtypes import dtypes_of
+from ...cases.documented_dtypes import may_be_bytes_for_booleans
 from ...cases.tensors import is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
@@ -54,7 +54,7 @@ def _masks(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
     """The boolean arguments for which a docstring allows uint8."""
     for name, tensor in case.inputs().tensors():
         is_mask = tensor.dtype == torch.bool and is_plain(tensor) and name not in case.op.mutated
-        if is_mask and torch.uint8 in dtypes_of(case.op, name):
+        if is_mask and may_be_bytes_for_booleans(case.op, name):
             yield name, tensor
 
 
@@ -82,7 +82,7 @@ def _results(calls: Caller, name: str, mask: torch.Tensor) -> Leaves | None:
 def _allows_uint8(op: Op) -> bool:
     """Whether a docstring allows uint8 for some tensor."""
     names = [item.name for item in op.arguments if "Tensor" in str(item.type)]
-    return any(torch.uint8 in dtypes_of(op, name) for name in names)
+    return any(may_be_bytes_for_booleans(op, name) for name in names)
 
 
 def _script(case: Case, name: str, result: str) -> str:

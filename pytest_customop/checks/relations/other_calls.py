@@ -24,6 +24,7 @@ _OTHER_FLOAT = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
 }
+_NEAR = 15 / 16
 _WORDS = 3  # the most strings that are tried for one argument
 
 
@@ -36,7 +37,7 @@ class Call:
         sample, placement, seed: of its arguments.
         is_other_dtype: whether it differs in the dtype of the tensors.
         only_before: whether its own results are not compared: a native kernel that does not check a
-            number may read outside its arguments.
+            number may read outside its arguments, and those of a near number say nothing more.
     """
 
     name: str
@@ -74,6 +75,10 @@ def other_calls(case: Case) -> Iterator[Call]:
         for new_value in others:
             changed = _with(case.op, sample, name, new_value)
             yield replace(base, name=f"{name}={new_value!r}", sample=changed, only_before=native)
+        if isinstance(value, float):  # a key may hold it rounded
+            near = value * _NEAR
+            changed = _with(case.op, sample, name, near)
+            yield replace(base, name=f"{name}={near!r}", sample=changed, only_before=True)
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:

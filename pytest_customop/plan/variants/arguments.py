@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from ...cases.argument_names import names_dims
 from ...cases.compared_constants import compared_constants
-from ...core.wording import dtype_name
-from ...declare.inputs import Sample
+from ...core.wording import dtype_name, listed_briefly
+from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
 from ...declare.variant import Step
 from . import lists, numeric, optional
@@ -114,6 +114,7 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
     elif argument.type in _NUMBERS and isinstance(value, (int, float)):
         if argument.is_dim and isinstance(value, int) and -dims <= value < dims:
             yield from _other_dims(name, value, dims)
+            yield from _swapped_with_last(view, name, value, dims)
         elif not isinstance(value, bool):
             constants = compared_constants(view.op, name)
             known = [constant for constant in constants if isinstance(constant, (int, float))]
@@ -204,6 +205,27 @@ def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
             yield _step(name, str(dim), f"{name}={dim}", dim, 5 if dim in (0, dims - 1) else 9)
             rank = 3 if dim == dims - 1 else 12  # -1 is the most frequent negative dim
             yield _step(name, str(dim - dims), f"{name}={dim - dims}", dim - dims, rank)
+
+
+def _swapped_with_last(view: SampleView, name: str, value: int, dims: int) -> Iterator[Step]:
+    """-1, and the tensors with this dim and the last one swapped: another tensor may have its size."""
+    dim, last = value % dims, dims - 1
+    tensors = [tensor for tensor in view.tensors if len(tensor.shape) == dims]
+    if dim == last or all(tensor.shape[dim] == tensor.shape[last] for tensor in tensors):
+        return
+    changes = {tensor.path: _with_swapped(tensor.spec, dim, last) for tensor in tensors}
+    names = listed_briefly([*changes])
+    what = f"{name}=-1, and dims {dim} and {last} of {names} swapped"
+    yield Step(f"{name}.-1_of_swapped", what, {name: -1, **changes}, 3, reads_beyond=True)
+
+
+def _with_swapped(spec: TensorSpec, dim: int, other: int) -> TensorSpec:
+    shape = [*spec.shape]
+    shape[dim], shape[other] = shape[other], shape[dim]
+    values = spec.values
+    if values is not None:
+        values = torch.as_tensor(values).transpose(dim, other).contiguous()
+    return replace(spec, shape=tuple(shape), values=values)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -216,6 +216,7 @@ def _whole(view: SampleView) -> Iterator[Step]:
     tensors = [tensor for tensor in view.tensors if tensor.dtype != torch.bool]
     ranges = [range_of(tensor) for tensor in tensors]
     documented = listed_integers(view.op)
+    yield from _any_bytes(tensors, documented)
     for dtype in _WHOLE:
         limits = torch.iinfo(dtype)
         if any(
@@ -230,6 +231,20 @@ def _whole(view: SampleView) -> Iterator[Step]:
             rank = 4 if is_documented else 10 if dtype == torch.uint8 else 13
             beyond = None if is_documented else "integers of another dtype"
             yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=True, beyond=beyond)
+
+
+def _any_bytes(
+    tensors: Sequence[TensorArgument], documented: Sequence[torch.dtype]
+) -> Iterator[Step]:
+    """The only tensor as any bytes, where a docstring lists uint8 and its own dtype, which is wider."""
+    if len(tensors) != 1 or not {torch.uint8, tensors[0].dtype} <= {*documented}:
+        return
+    (tensor,) = tensors
+    span = range_of(tensor)
+    if span is None or (span[0] >= 0 and span[1] <= torch.iinfo(torch.uint8).max) or tensor.mutated:
+        return  # as uint8 its own numbers are tried
+    spec = TensorSpec(tensor.shape, torch.uint8, low=0, high=256, layout=tensor.spec.layout)
+    yield Step("uint8", f"{tensor.path} of uint8, with any bytes", {tensor.path: spec}, 4, True)
 
 
 def _of_dtype(tensor: TensorArgument, dtype: torch.dtype) -> TensorSpec:

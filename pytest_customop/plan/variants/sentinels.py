@@ -1,5 +1,6 @@
 """Variants with special elements in an integer tensor: `ignore_index` or -1 for what is left out.
 
+A marker that is a position also becomes 0, together with the elements that are equal to it.
 Also lengths of which some are 0, and lengths that end with a whole block.
 """
 
@@ -16,6 +17,7 @@ from ...cases.argument_names import names_lengths, names_positions
 from ...cases.documented import allows_empty_sequences, marks_missing, pads_with_negative
 from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
+from ...core.wording import listed_briefly
 from ...declare.variant import NEGATIVE, Step
 from .sample_view import MOST_LISTED, SampleView, TensorArgument
 from .shown_sizes import numbers_in
@@ -35,6 +37,7 @@ _MOST_SIZES = 2  # of blocks
 def steps(view: SampleView) -> Iterator[Step]:
     """Some elements of an integer tensor -1, 0, or equal to a marker; lengths that are multiples."""
     yield from _equal_to_arguments(view)
+    yield from _marked_by_0(view)
     yield from _padded(view)
     yield from _empty(view)
     yield from _whole_blocks(view)
@@ -117,6 +120,33 @@ def _equal_to_arguments(view: SampleView) -> Iterator[Step]:
                 beyond = None if _IGNORED.search(name) else _MARKED
                 marked = f"{value}, the value of {name}"
                 yield from _marked(tensor, f"{tensor.path}.has.{name}", value, marked, beyond)
+
+
+def _marked_by_0(view: SampleView) -> Iterator[Step]:
+    """A marker and the elements equal to it become 0, which `if marker:` takes for no marker."""
+    for argument in view.op.arguments:
+        marker = view.given.get(argument.name)
+        if type(marker) is not int or marker < 1 or not _marks_positions(argument.name):
+            continue
+        changes = {
+            tensor.path: replace(tensor.spec, values=_swapped(tensor.listed, marker))
+            for tensor in view.tensors
+            if _may_hold(tensor, view) and tensor.spec.values is not None
+            if bool((tensor.listed == marker).any())
+        }
+        if changes:
+            names = listed_briefly([*changes])
+            what = f"{argument.name}=0, and the elements {marker} and 0 of {names} swapped"
+            step = f"{argument.name}.0_with_elements"
+            yield Step(step, what, {argument.name: 0, **changes}, 3, True)
+
+
+def _marks_positions(name: str) -> bool:
+    return names_positions(name) and _SENTINEL.search(name) is not None
+
+
+def _swapped(values: torch.Tensor, marker: int) -> torch.Tensor:
+    return torch.where(values == marker, 0, torch.where(values == 0, marker, values))
 
 
 def _marked(

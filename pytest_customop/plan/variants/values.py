@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
+from ...cases.argument_names import names_offsets
 from ...cases.template import adds_up_to_size, is_constant_mask
+from ...cases.tensors import base_name
 from ...declare.variant import Step
 from .sample_view import SampleView, TensorArgument
 from .shown_sizes import numbers_in
@@ -43,6 +45,7 @@ def positions(view: SampleView) -> Iterator[Step]:
             derived = any(_may_follow(other) for other in view.tensors if other is not tensor)
             yield from _empty_parts(view, tensor, beyond * derived)
             continue
+        yield from _equal_offsets(view, tensor)
         yield from _mixed(tensor)
         yield from _uniform_rows(tensor)
         if not tensor.is_permutation:
@@ -212,6 +215,26 @@ def _empty_parts(view: SampleView, tensor: TensorArgument, beyond: str) -> Itera
             limited = any(lengths.max() <= limit < parts.max() for limit in limits)
             why = beyond or "a part longer than all of the sample" * limited
             yield Step(step, what, {tensor.path: spec}, 2, True, beyond=why or None)
+
+
+def _equal_offsets(view: SampleView, tensor: TensorArgument) -> Iterator[Step]:
+    """One of the offsets equal to the one before, where they begin with 0 and do not end at a size.
+
+    They may leave out the end of the last part, as those of `torch.nn.EmbeddingBag` do.
+    """
+    name = base_name(tensor.path)
+    if not (names_offsets(name) and tensor.holds_positions and tensor.is_sorted):
+        return
+    values, at = tensor.listed.clone(), len(tensor.listed) // 2
+    fit = int(values[0]) == 0 and int(values[-1]) <= max(tensor.others, default=0)
+    if len(tensor.shape) == 1 and len(values) > 2 and fit and values[at] != values[at - 1]:
+        values[at] = values[at - 1]
+        beyond = "a part that no docstring allows to be empty" * view.may_read_outside
+        spec = replace(tensor.spec, values=values)
+        what = f"{tensor.path}: two are equal, so a part is empty"
+        yield Step(
+            f"{tensor.path}.empty_part", what, {tensor.path: spec}, 2, True, beyond=beyond or None
+        )
 
 
 def _emptied(lengths: torch.Tensor, empty: int) -> torch.Tensor:

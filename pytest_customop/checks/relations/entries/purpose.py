@@ -114,7 +114,12 @@ def _all_depend(
 
 
 def _repeats_positions(case: Case, group: DimGroup) -> bool:
-    """Whether integers come twice among many entries, but once among few: the last one may count."""
+    """Whether integers come twice among many entries, but once among few: the last one may count.
+
+    If all that belongs to such entries is equal, it does not matter which one counts.
+    """
+    if _all_integers(case, group):
+        return False
     for path, tensor in case.inputs().tensors():
         dims = [dim for name, dim in group.dims if name == path]
         if len(dims) != 1 or is_differentiable(tensor.dtype) or tensor.dtype == torch.bool:
@@ -125,6 +130,13 @@ def _repeats_positions(case: Case, group: DimGroup) -> bool:
         if len({*few}) == len(few) and len({*entries}) < len(entries):
             return True
     return False
+
+
+def _all_integers(case: Case, group: DimGroup) -> bool:
+    """Whether the entries consist of integers alone, each with one dim of the group."""
+    in_group = {path for path, _ in group.dims}
+    tensors = [tensor for path, tensor in case.inputs().tensors() if path in in_group]
+    return len(group.dims) == len(in_group) and not any(t.dtype.is_floating_point for t in tensors)
 
 
 def _is_limited(case: Case, group: DimGroup, violation: Violation) -> bool:
