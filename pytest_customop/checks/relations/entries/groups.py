@@ -106,4 +106,4 @@ def few_entries(case: Case, group: DimGroup, index: torch.Tensor, draw: int = 0)
         draw: other numbers give other values.
     """
     drawn = replace(case, seed=case.seed + draw) if draw else case
-    return Entries(drawn, lambda: group.taken(drawn.inputs(), index))
+    return Entries(drawn, group.taken(drawn.inputs(), index).copy)
