@@ -49,6 +49,8 @@ class Check:
             computes in float64 anyway.
         default: False: runs only if it is selected by name.
         needs: whether the check applies to an op, decided at collection; None: it applies to all.
+        once_per_sample: True: only on the cases of a sample in its first dtype and layout; if the formula
+            is written in Python, only on that with gradients.
         integer_tensors: True: only on cases with an integer tensor; booleans do not count.
         reference: True: only where the mark gives a reference.
         several_devices: True: only if the mark also runs on another device, with which this one is
@@ -88,6 +90,7 @@ class Check:
     widest_dtype: bool = False
     default: bool = True
     needs: Callable[[Op], bool] | None = None
+    once_per_sample: bool = False
     integer_tensors: bool = False
     reference: bool = False
     several_devices: bool = False

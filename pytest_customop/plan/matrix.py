@@ -26,7 +26,7 @@ from .known import known_of
 from .max_samples import limit_samples
 from .omissions import OnOmitted
 from .reference_device import compared_with, reference_device
-from .variant_items import variant_items
+from .variant_items import base_cases, variant_items
 
 # (device) -> why it cannot be used here; None if it can
 Availability = Callable[[str], "str | None"]
@@ -138,9 +138,18 @@ def _plan_mark(
             raise declaration.mistake(_why_empty(declaration))
         widths = _widths(cases)
         compiled = {id(case) for case in compiled_cases(declaration, settings, cases, on_omitted)}
-        rest = [check for check in checks if check.family != "compile"]
+        first = {
+            id(entry.case)
+            for bases in base_cases(declaration, cases)
+            for entry in (bases[-1:] if declaration.op.has_formula_in_python else bases)
+        }
         for entry in cases:
-            chosen = checks if id(entry.case) in compiled else rest
+            chosen = [
+                check
+                for check in checks
+                if id(entry.case) in compiled or check.family != "compile"
+                if id(entry.case) in first or not check.once_per_sample
+            ]
             yield from _items(declaration, settings, entry, widths, chosen)
         yield from variant_items(declaration, settings, cases, checks, on_omitted)
         yield from fuzz_items(declaration, settings, cases, checks)

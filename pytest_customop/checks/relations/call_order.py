@@ -244,6 +244,7 @@ CHECK = Check(
     summary="the results of a call do not depend on earlier calls with other arguments",
     run=check_call_order,
     fresh_process=True,
+    once_per_sample=True,
     variants=(),
     findings=FINDINGS,
     catches=(
