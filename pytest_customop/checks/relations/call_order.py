@@ -250,8 +250,10 @@ CHECK = Check(
     catches=(
         "A cache whose key lacks an argument, a dtype or a size, and buffers that keep what an earlier "
         "call wrote. New processes make the sample's call and others in different orders. The others "
-        "differ in numbers, flags, strings that the op's Python code compares with, defaults, dtypes, "
-        "sizes or values. Results, written arguments and gradients must not depend on the order."
+        "differ in numbers (also slightly, as a key may hold them rounded), flags, strings that the op's "
+        "Python code compares with, defaults, dtypes, sizes or values. Results, written arguments and "
+        "gradients must not depend on the order. It runs in the first dtype and layout of each sample; if "
+        "the formula is written in Python, with gradients only."
     ),
     cannot_see=(
         "Calls that the test's own module makes while it is imported. Other integers and flags are not "

@@ -133,7 +133,7 @@ CHECK = Check(
         "its bits, or an index takes the place of a mask."
     ),
     cannot_see=(
-        "Masks for which no docstring names uint8, and samples whose masks are not booleans."
+        "Masks for which no sentence of a docstring names uint8, and samples whose masks are not booleans."
     ),
     cost="calls",
 )
