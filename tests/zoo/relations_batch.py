@@ -1,7 +1,7 @@
 """Ops whose arguments are one for all entries, or say how many entries are computed at a time."""
 
 import functools
-from typing import Optional
+from typing import List, Optional
 
 import torch
 from torch import Tensor
@@ -312,3 +312,47 @@ def scales_by_chunks():
         return x.new_empty(x.shape)
 
     return scaled
+
+
+def _decayed(name, pairs):
+    """Pulls parameters towards centers; `pairs(params, centers)` are those that belong together."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args={"params"})
+    def decayed(params: List[Tensor], centers: List[Optional[Tensor]], rate: float) -> None:
+        if len(params) != len(centers):
+            raise ValueError("a center or None for each parameter, please")
+        for param, center in pairs(params, centers):
+            if center is not None:
+                param.lerp_(center, rate)
+
+    decayed.register_fake(lambda params, centers, rate: None)
+    return decayed
+
+
+PULLED = ([tensor(3), tensor(3), tensor(3)], [tensor(3), tensor(3), tensor(3)], 0.25)
+
+
+@aot(PULLED, expected={"relations.absent_entry": "absent-entry-changes-others"})
+def absent_centers_move_the_others():
+    """Leaves out the centers that are None, and so gives the others to earlier parameters."""
+    return _decayed(
+        "absent_centers_move_the_others",
+        lambda params, centers: zip(params, filter(torch.is_tensor, centers), strict=False),
+    )
+
+
+@aot(PULLED, twin_of="absent_centers_move_the_others")
+def absent_centers_leave_a_parameter():
+    """Leaves out the parameter too."""
+    return _decayed("absent_centers_leave_a_parameter", functools.partial(zip, strict=True))
+
+
+@aot(PULLED)
+def absent_centers_become_the_mean():
+    """In place of a missing center it takes the mean of all: entries depend on each other."""
+
+    def pairs(params, centers):
+        given = [each for each in centers if each is not None]
+        return [(param, torch.stack(given).mean(0)) for param in params] if given else []
+
+    return _decayed("absent_centers_become_the_mean", pairs)
