@@ -215,6 +215,18 @@ def test_a_short_name_may_begin_any_line() -> None:
     assert not allowed("Gives\na tensor that may be empty")
 
 
+def test_booleans_that_may_be_bytes() -> None:
+    boxes = documented_dtypes.may_be_bytes_for_booleans
+    assert boxes(
+        op_with("Where boxes is set. boxes is as long as scores; bool, or uint8."), "boxes"
+    )
+    assert boxes(op_with("Where boxes is set (uint8 or bool)."), "boxes")
+    assert not boxes(op_with("boxes is bool. The result is bool or uint8."), "boxes")
+    two = op_with("boxes is bool, scores uint8 or bool.")
+    assert not boxes(two, "boxes", {"scores"})
+    assert boxes(two, "scores", {"boxes"})
+
+
 def test_the_dtypes_of_an_argument() -> None:
     op = op_with("boxes: float32, or counts in int16\nscores: float64\nReturns int64")
     assert documented_dtypes.dtypes_of(op, "boxes") == [torch.float32, torch.int16]

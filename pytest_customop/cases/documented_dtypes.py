@@ -28,9 +28,9 @@ _FLOAT_OR_BYTES = re.compile(
     r"|\bfloat\w*([- ]point)?( numbers| values)?`* or `*(torch\.)?uint8\b",
     re.I,
 )
-_BOOL_OR_BYTES = re.compile(
-    r"\bbool\w*`*,? or (an? |of )?`*(torch\.)?uint8\b|\buint8`*,? or (an? |of )?`*(torch\.)?bool",
-    re.I,
+_BOOL_OR_BYTES = (
+    r"(?:\bbool\w*`*,? or (an? |of )?`*(torch\.)?uint8\b"
+    r"|\buint8`*,? or (an? |of )?`*(torch\.)?bool)"
 )
 _ANY_FLOATS = re.compile(r"(?<!no )(?<!not )\b(floats?|floating([- ]point)?)\b", re.I)
 _ONE_FLOAT = re.compile(r"\b(b?float|fp)(16|32|64)\b|\bbf16\b|\b(double|single|half)\b", re.I)
@@ -138,14 +138,17 @@ def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
     return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
 
 
-def may_be_bytes_for_booleans(op: Op, argument: str) -> bool:
-    """Whether a sentence that names an argument of booleans says that it may be uint8 too."""
+def may_be_bytes_for_booleans(op: Op, argument: str, others: Collection[str] = ()) -> bool:
+    """Whether a sentence that names an argument of booleans says that it may be uint8 too.
+
+    Args:
+        others: the other arguments of booleans. What is said after the name of one is about that one.
+    """
     if torch.uint8 in dtypes_of(op, argument):
         return True
-    name = re.compile(rf"\b{re.escape(argument)}\b")
-    return any(
-        name.search(each) and _BOOL_OR_BYTES.search(each) for each in sentences(op, of_op=True)
-    )
+    stop = rf"(?!\b(?:{'|'.join(map(re.escape, others))})\b)" if others else ""
+    said = re.compile(rf"\b{re.escape(argument)}\b(?:{stop}.)*?{_BOOL_OR_BYTES}", re.I)
+    return any(map(said.search, sentences(op, of_op=True)))
 
 
 def listed_dtypes(op: Op) -> list[torch.dtype]:

@@ -52,9 +52,13 @@ def check_mask_dtype(case: Case) -> None:
 
 def _masks(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
     """The boolean arguments for which a docstring allows uint8."""
-    for name, tensor in case.inputs().tensors():
-        is_mask = tensor.dtype == torch.bool and is_plain(tensor) and name not in case.op.mutated
-        if is_mask and may_be_bytes_for_booleans(case.op, name):
+    masks = {
+        name: tensor
+        for name, tensor in case.inputs().tensors()
+        if tensor.dtype == torch.bool and is_plain(tensor) and name not in case.op.mutated
+    }
+    for name, tensor in masks.items():
+        if may_be_bytes_for_booleans(case.op, name, masks.keys() - {name}):
             yield name, tensor
 
 
