@@ -233,3 +233,26 @@ def row_softmax_from_zero():
 def row_softmax_from_infinity():
     """The maximum starts at -infinity."""
     return _row_softmax("row_softmax_from_infinity", lambda x: x.new_full((), -float("inf")))
+
+
+@specimen(
+    (tensor(32, low=1, high=2), torch.bfloat16),
+    skips={"opcheck.test_aot_dispatch_dynamic": "checker-limit"},  # it compares NaN with NaN
+)
+def quantize_signs_into_storage():
+    """Packs signs into bytes, and returns them in a dtype that an argument gives: some are NaN there."""
+
+    @torch.library.custom_op("zoo::quantize_signs_into_storage", mutates_args=())
+    def packed(x: Tensor, storage: torch.dtype) -> Tensor:
+        if x.dim() != 1 or x.numel() % (8 * storage.itemsize):
+            raise ValueError("a row that fills whole numbers of the storage, please")
+        bits = (x > 0).reshape(-1, 8) * 2 ** torch.arange(8, device=x.device)
+        return bits.sum(1).to(torch.uint8).view(storage)
+
+    @packed.register_fake
+    def _(x, storage):
+        if x.dim() != 1 or x.numel() % (8 * storage.itemsize):
+            raise ValueError("a row that fills whole numbers of the storage, please")
+        return x.new_empty(x.numel() // 8 // storage.itemsize, dtype=storage)
+
+    return packed
