@@ -235,6 +235,29 @@ def no_cap_at_zero_by_its_docs():
     return capped
 
 
+def _at_least(name, is_given):
+    """Numbers, none below a floor; `is_given(floor)` is whether there is one."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def at_least(x: Tensor, floor: Optional[float] = None) -> Tensor:
+        return x.clamp(min=floor) if is_given(floor) else x.clone()
+
+    at_least.register_fake(lambda x, floor=None: torch.empty_like(x))
+    return at_least
+
+
+@aot((tensor(5, low=1, high=3),), expected=ZERO)
+def floor_at_zero_is_none():
+    """`if floor:` takes 0.0 for none, and no number of the sample is below 0."""
+    return _at_least("floor_at_zero_is_none", bool)
+
+
+@aot((tensor(5, low=1, high=3),), twin_of="floor_at_zero_is_none")
+def floor_at_zero():
+    """Asks whether there is a floor."""
+    return _at_least("floor_at_zero", lambda floor: floor is not None)
+
+
 INFLUENCE = {"relations.no_influence": "number-has-influence"}
 
 

@@ -12,6 +12,7 @@ from .memory import library_op
 from .variants import MANY, MATRIX, specimen
 
 REFERENCE = {"reference.values": "reference-mismatch"}
+GRADIENT = {"gradcheck.backward": "gradient-mismatch"}
 
 
 def _tiles(name, end):
@@ -388,7 +389,7 @@ def _picked(name, accumulate):
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def picked(x: Tensor, index: Tensor) -> Tensor:
-        return x[index]
+        return x[index].contiguous()
 
     picked.register_fake(lambda x, index: x.new_empty(*index.shape, *x.shape[1:]))
 
@@ -424,6 +425,25 @@ def gradients_of_equals_add_up():
     return _picked("gradients_of_equals_add_up", accumulate=True)
 
 
+PICKED_IN_ROWS = (tensor(8, 5), tensor(values=[[2, 0], [1, 3]]))
+
+
+@specimen(
+    PICKED_IN_ROWS,
+    variant_findings=GRADIENT,
+    shown_by=("index.lowest", "index.highest"),
+)
+def gradient_of_the_last_of_equals_in_rows():
+    """The same, where no number of several rows comes twice by chance."""
+    return _picked("gradient_of_the_last_of_equals_in_rows", accumulate=False)
+
+
+@specimen(PICKED_IN_ROWS, twin_of="gradient_of_the_last_of_equals_in_rows")
+def gradients_of_equals_in_rows_add_up():
+    """The backward adds up."""
+    return _picked("gradients_of_equals_in_rows_add_up", accumulate=True)
+
+
 def _masked_mean(name, divisor):
     """The mean of the squares where a mask is on; the backward divides by `divisor(mask)`."""
 
@@ -445,7 +465,6 @@ def _masked_mean(name, divisor):
 
 
 ALL_ON = (MATRIX, tensor(values=torch.ones(4, 6, dtype=torch.bool)))
-GRADIENT = {"gradcheck.backward": "gradient-mismatch"}
 
 
 @specimen(ALL_ON, variant_findings=GRADIENT, shown_by="mask.mixed")

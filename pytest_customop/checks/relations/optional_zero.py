@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import torch
+
 from ...cases.case import Case
 from ...cases.compared_constants import compared_constants
 from ...cases.crash_risk import may_crash
@@ -19,7 +23,7 @@ from ..values.memory.calls import (
     skip_if_random,
     with_argument,
 )
-from .compare import disagreement
+from .compare import Disagreement, disagreement
 from .scripts import call_lines, compare_lines
 
 _OPTIONAL = ("Optional[float]", "Optional[number]", "Optional[Scalar]")
@@ -39,30 +43,69 @@ def check_optional_zero(case: Case) -> None:
     for name in _optional_numbers(case.op):
         if _means_zero(case.op, name):
             continue
-        none, zero = _results(calls, name, None), _results(calls, name, 0.0)
-        if none is None or zero is None:
-            continue
-        if first_difference(zero, none) is not None:
-            tried = True
-            continue
-        near, nearer = _results(calls, name, _NEAR), _results(calls, name, _NEAR / 16)
-        if near is None or nearer is None:
-            continue
-        tried = True
-        if disagreement(case, near, nearer) is not None:
-            continue
-        wrong = disagreement(case, zero, near)
-        if wrong is not None and _is_continuous(calls, name, near):
-            raise fail(
-                "zero-taken-for-none",
-                f"{case.op.name}: with {name}=0.0 it gives the same as with {name}=None, but with "
-                f"{name}={_NEAR} something else: {wrong}",
-                repro=_script(case, name, wrong.name),
-                picture=wrong.picture,
-            )
+        for negated in (False, True):  # what 0 limits may be on its other side
+            results = _Results(calls, name, negated)
+            answer = _answer(results)
+            tried |= answer is not None
+            if isinstance(answer, Disagreement):
+                raise fail(
+                    "zero-taken-for-none",
+                    f"{case.op.name}: with {name}=0.0 {results.condition}it gives the same as with "
+                    f"{name}=None, but with {name}={_NEAR} something else: {answer}",
+                    repro=_script(case, name, answer.name, negated),
+                    picture=answer.picture,
+                )
     if not tried:
         reason = "the op takes 0.0 and None for no optional number, or says what 0 means"
         raise skip("nothing-to-check", reason, unjudged=False)
+
+
+@dataclass(frozen=True)
+class _Results:
+    """Results for other values of an optional number.
+
+    Args:
+        calls: of the case's op.
+        name: of the number.
+        negated: whether all floating-point tensors are negated.
+    """
+
+    calls: Caller
+    name: str
+    negated: bool
+
+    @property
+    def condition(self) -> str:
+        """What is changed besides, for a message."""
+        return "and all tensors negated " if self.negated else ""
+
+    def of(self, value: float | None) -> Leaves | None:
+        """The results for a value; None if the op raises."""
+        arguments = self.calls.case.inputs()
+        if self.negated:
+            arguments = arguments.map_distinct(lambda _, tensor: _negative(tensor))
+        return copied_results(self.calls(with_argument(arguments, self.name, value)))
+
+
+def _negative(tensor: torch.Tensor) -> torch.Tensor:
+    return -tensor.detach() if tensor.is_floating_point() else tensor
+
+
+def _answer(results: _Results) -> bool | Disagreement | None:
+    """How the op takes 0.0 for None: what differs next to 0; True if it does not, None if it takes none."""
+    none, zero = results.of(None), results.of(0.0)
+    if none is None or zero is None:
+        return None
+    if first_difference(zero, none) is not None:
+        return True
+    near, nearer = results.of(_NEAR), results.of(_NEAR / 16)
+    if near is None or nearer is None:
+        return None
+    case = results.calls.case
+    if disagreement(case, near, nearer) is not None:
+        return True
+    wrong = disagreement(case, zero, near)
+    return wrong if wrong is not None and _is_continuous(results, near) else True
 
 
 def _optional_numbers(op: Op) -> list[str]:
@@ -83,21 +126,29 @@ def _means_zero(op: Op, name: str) -> bool:
     return 0 in compared_constants(op, name) or says_of_zero(op, name)
 
 
-def _results(calls: Caller, name: str, value: float | None) -> Leaves | None:
-    return copied_results(calls(with_argument(calls.case.inputs(), name, value)))
-
-
-def _is_continuous(calls: Caller, name: str, near: Leaves) -> bool:
+def _is_continuous(results: _Results, near: Leaves) -> bool:
     """Whether the op gives the same just below 0, or rejects numbers there."""
-    below = _results(calls, name, -_NEAR)
-    return below is None or disagreement(calls.case, below, near) is None
+    below = results.of(-_NEAR)
+    return below is None or disagreement(results.calls.case, below, near) is None
 
 
-def _script(case: Case, name: str, result: str) -> str:
+_NEGATED = """
+
+def negated(*arguments):
+    def negative(each):
+        return -each.detach() if each.is_floating_point() else each
+
+    return torch.utils._pytree.tree_map_only(torch.Tensor, negative, arguments)
+
+"""
+
+
+def _script(case: Case, name: str, result: str, negated: bool) -> str:
     place = expression(case, name)
-    setup = "args, kwargs = inputs()\nargs = list(args)\n"
+    setup = f"args, kwargs = {'negated(*inputs())' if negated else 'inputs()'}\nargs = list(args)\n"
     return (
         call_lines(result)
+        + _NEGATED * negated
         + f"\n{setup}{place} = {_NEAR}\nexpected = call(args, kwargs)\n"
         + f"{setup}{place} = 0.0\ngot = call(args, kwargs)\n"
         + compare_lines(case, result)
@@ -139,7 +190,8 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "`if limit:` and `limit or default` in Python, where limit is an optional float: the op gives the "
-        "same with 0.0 as with None, and something else with numbers next to 0, on both sides of it."
+        "same with 0.0 as with None, and something else with numbers next to 0, on both sides of it. All "
+        "floating-point tensors are also negated, as 0 may be a limit on either side."
     ),
     cannot_see=(
         "Optional integers, for which 0 often means none (for a seed see `relations.seed`). Kernels in "

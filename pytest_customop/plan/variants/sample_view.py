@@ -94,8 +94,13 @@ class TensorArgument:
 
     @functools.cached_property
     def is_permutation(self) -> bool:
-        """Whether its listed numbers, more than one, are consecutive in some order."""
-        return self.spec.values is not None and is_permutation(self.listed)
+        """Whether its listed numbers, more than one, are consecutive in some order.
+
+        In several dims they are a permutation only if they are as many as entries of another tensor.
+        """
+        if self.spec.values is None or not is_permutation(self.listed):
+            return False
+        return len(self.shape) == 1 or self.listed.numel() in self.others
 
     @functools.cached_property
     def has_distinct_numbers(self) -> bool:
