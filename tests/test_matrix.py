@@ -62,6 +62,7 @@ CHECKS = [
     Check("t.nograd", "without gradients", nothing, gradients=False),
     Check("t.registration", "also without a formula", nothing, runs_without_autograd=True),
     Check("t.widest", "on the widest dtype", nothing, widest_dtype=True),
+    Check("t.once", "once for a sample", nothing, once_per_sample=True),
     Check(
         "t.withgrad", "with gradients and a formula", nothing, gradients=True, needs_autograd=True
     ),
@@ -247,6 +248,18 @@ def test_the_widest_dtype_of_each_kind() -> None:
     dtypes = [torch.float32, torch.float64, torch.float16, torch.int64, torch.complex64]
     case_ids = ids(scale, X, "t.widest", dtypes=dtypes, requires_grad=False)
     assert case_ids == ["cpu-complex64-nograd-0", "cpu-float64-nograd-0", "cpu-int64-nograd-0"]
+
+
+def test_once_per_sample() -> None:
+    options = {"dtypes": [torch.float64, torch.float32], "layouts": ["contiguous", "transposed"]}
+    samples = [*X, (tensor(2, 2), 3)]
+    assert ids(scale, samples, "t.once", **options) == [
+        "cpu-float64-withgrad-0",
+        "cpu-float64-withgrad-1",
+    ]
+    without = ids(scale, X, "t.once", **options, requires_grad=False)
+    assert without == ["cpu-float64-nograd-0"]
+    assert ids(plain, [(tensor(3, 2),)], "t.once", **options) == ["cpu-float64-nograd-0"]
 
 
 def test_a_skipped_cell_is_not_the_widest() -> None:

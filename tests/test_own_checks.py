@@ -59,6 +59,10 @@ def test_it_runs_unasked_and_the_mark_can_remove_it(suite: Suite) -> None:
         ("Check('team.fits', 'no list', fits)", "returned the check team.fits: return a list"),
         ("[Check('fits', 'no family', fits)]", "check name 'fits': write family.name"),
         ("[Check('team.fits', '', fits)]", "check team.fits: the summary is one line"),
+        (
+            "[Check('team.fits', 'a check', fits, gradients=True, once_per_sample=True)]",
+            "check team.fits: once_per_sample=True decides about cases with gradients itself",
+        ),
     ],
 )
 def test_a_wrong_registration_is_reported_in_one_line(

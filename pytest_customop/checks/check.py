@@ -120,6 +120,11 @@ class Check:
         for kind in self.variants:
             if kind not in KINDS:
                 raise ValueError(f"check {self.name}: {unknown('kind of variants', kind, KINDS)}")
+        if self.once_per_sample and self.gradients is not None:
+            raise ValueError(
+                f"check {self.name}: once_per_sample=True decides about cases with gradients itself; leave "
+                "out gradients="
+            )
         if self.cost and self.cost not in COSTS:
             raise ValueError(f"check {self.name}: {unknown('cost', self.cost, COSTS)}")
         for code, explanation in self.findings.items():

@@ -160,7 +160,6 @@ CHECK = Check(
     run=check_absent_entry,
     gradients=False,
     needs=_takes_optional_lists,
-    once_per_sample=True,
     variants=(),
     findings=FINDINGS,
     catches=(
