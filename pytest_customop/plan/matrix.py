@@ -136,25 +136,36 @@ def _plan_mark(
         ]
         if not cases:
             raise declaration.mistake(_why_empty(declaration))
-        widths = _widths(cases)
-        compiled = {id(case) for case in compiled_cases(declaration, settings, cases, on_omitted)}
-        first = {
-            id(entry.case)
-            for bases in base_cases(declaration, cases)
-            for entry in (bases[-1:] if declaration.op.has_formula_in_python else bases)
-        }
-        for entry in cases:
-            chosen = [
-                check
-                for check in checks
-                if id(entry.case) in compiled or check.family != "compile"
-                if id(entry.case) in first or not check.once_per_sample
-            ]
-            yield from _items(declaration, settings, entry, widths, chosen)
+        yield from _items_of_samples(declaration, settings, cases, checks, on_omitted)
         yield from variant_items(declaration, settings, cases, checks, on_omitted)
         yield from fuzz_items(declaration, settings, cases, checks)
         for cell, error in error_cells(declaration, device, dtypes):
             yield from _error_items(case_cell(declaration, settings, cell, error, prefix), checks)
+
+
+def _items_of_samples(
+    declaration: Declaration,
+    settings: Settings,
+    cases: Sequence[CaseCell],
+    checks: Sequence[Check],
+    on_omitted: OnOmitted | None,
+) -> Iterator[tuple[Key, PlannedItem]]:
+    """The items of the samples' own cases on one device."""
+    widths = _widths(cases)
+    compiled = {id(case) for case in compiled_cases(declaration, settings, cases, on_omitted)}
+    first = {
+        id(entry.case)
+        for bases in base_cases(declaration, cases)
+        for entry in (bases[-1:] if declaration.op.has_formula_in_python else bases)
+    }
+    for entry in cases:
+        chosen = [
+            check
+            for check in checks
+            if id(entry.case) in compiled or check.family != "compile"
+            if id(entry.case) in first or not check.once_per_sample
+        ]
+        yield from _items(declaration, settings, entry, widths, chosen)
 
 
 def _why_no_kernel(declaration: Declaration, device: str) -> str | None:

@@ -11,6 +11,7 @@ import torch
 
 from ..cases.case import Case
 from ..core.tracebacks import reraise_bug
+from ..core.watchdog import within_limits
 from ..declare.inputs import TensorSpec
 from ..declare.variant import LARGE
 from ..findings import CheckSkipped, skip
@@ -105,6 +106,16 @@ def call_with_backward(case: Case) -> None:
             case.gradients_of(run)
         except Exception as error:  # whatever a backward raises
             reraise_bug(error)
+
+
+def call_within_limits(case: Case) -> None:
+    """The same, ended if it takes too long.
+
+    Raises:
+        LimitExceeded: as `within_limits` says.
+    """
+    with within_limits():
+        call_with_backward(case)
 
 
 def skip_if_slow(seconds: float, calls: Callable[[], object]) -> None:

@@ -28,7 +28,7 @@ from ..declare.variant import JOINT, REJECTED
 from ..findings import CheckSkipped, Finding, fail, skip
 from .alias_rejection import alias_rejection
 from .growth import (
-    call_with_backward,
+    call_within_limits,
     costly,
     is_large,
     processor_seconds,
@@ -256,8 +256,8 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
     """
     sample = case.base_case
     assert sample is not None  # it is a variant
-    repeat = functools.partial(_call_within_limits, case)
-    of_sample = functools.partial(_call_within_limits, sample)
+    repeat = functools.partial(call_within_limits, case)
+    of_sample = functools.partial(call_within_limits, sample)
     try:
         if is_large(case):
             skip_if_slow(seconds, repeat)
@@ -266,11 +266,6 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
     except LimitExceeded as overrun:
         reason = f"the first calls took {seconds:.1f} s; when they were repeated, {overrun}"
         raise skip("costly", reason, unjudged=False) from overrun
-
-
-def _call_within_limits(case: Case) -> None:
-    with within_limits():
-        call_with_backward(case)
 
 
 def _classify_backward(case: Case) -> _Rejection | _Failure | None:

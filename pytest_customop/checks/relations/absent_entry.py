@@ -11,7 +11,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.tensors import is_differentiable
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
+from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
@@ -22,7 +22,11 @@ from ..values.memory.calls import (
     skip_if_random,
     with_argument,
 )
-from .compare import disagreement, is_unsteady
+from ..values.memory.limited_copy import answer_if_taken
+from .compare import Disagreement, disagreement, is_unsteady
+
+# (path of the entry, how another entry differs); None without one.
+_Answer = tuple[str, Disagreement] | None
 
 _LIST = "List[Optional[Tensor]]"
 _INDEX = re.compile(r"\[(\d+)\]")
@@ -33,31 +37,41 @@ def check_absent_entry(case: Case) -> None:
     """Compare the results of all other entries with those for a list in which one entry is None."""
     skip_if_no_results(case)
     skip_if_random(case)
+    reason = "the op takes no None in its lists, or its entries depend on each other"
+    answer = answer_if_taken(case, _answer, reason)
+    if answer is not None:
+        absent, wrong = answer
+        raise fail(
+            "absent-entry-changes-others",
+            f"{case.op.name}: with {absent}=None it gives something else for another entry: {wrong}",
+            repro=_script(case, absent, wrong.name),
+            picture=wrong.picture,
+        )
+
+
+def _answer(case: Case) -> tuple[bool, _Answer]:
+    """Whether the op takes None in a list of independent entries, and the first one that changes others."""
     calls = Caller(case)
-    expected = copied_results(calls(case.inputs())) or []
+
+    def again() -> Leaves:
+        return copied_results(calls(case.inputs())) or []
+
+    expected = again()
     tried = False
     for name, entries in _lists(case):
         at = next(index for index, entry in enumerate(entries) if entry is not None)
         changed = copied_results(calls(_with_other_entry(case, at, len(entries))))
         if changed is None or disagreement(case, _besides(changed, at), expected) is not None:
             continue  # entries depend on each other
-        absent = copied_results(calls(with_argument(case.inputs(), f"{name}[{at}]", None)))
-        others = _besides(absent or [], at)
-        if not others:
-            continue
-        tried = True
+        absent = f"{name}[{at}]"
+        others = _besides(
+            copied_results(calls(with_argument(case.inputs(), absent, None))) or [], at
+        )
+        tried |= bool(others)
         wrong = disagreement(case, others, expected)
-        again = lambda: copied_results(calls(case.inputs())) or []  # noqa: E731
         if wrong is not None and not is_unsteady(again, expected, others, wrong.name):
-            raise fail(
-                "absent-entry-changes-others",
-                f"{case.op.name}: with None as {name}[{at}] it changes what another entry gives: {wrong}",
-                repro=_script(case, f"{name}[{at}]", wrong.name),
-                picture=wrong.picture,
-            )
-    if not tried:
-        reason = "the op takes no None in its lists, or its entries depend on each other"
-        raise skip("nothing-to-check", reason, unjudged=False)
+            return True, (absent, wrong)
+    return tried, None
 
 
 def _lists(case: Case) -> list[tuple[str, Any]]:

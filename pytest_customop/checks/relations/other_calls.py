@@ -24,7 +24,7 @@ _OTHER_FLOAT = {
     torch.bfloat16: torch.float32,
     torch.float16: torch.float32,
 }
-_NEAR = 15 / 16
+_NEAR = 15 / 16  # of a float
 _WORDS = 3  # the most strings that are tried for one argument
 
 

@@ -118,13 +118,7 @@ def _bytes(op: Op, floats: Sequence[TensorArgument]) -> Iterator[Step]:
     """All tensors of the size of one that may be uint8 by its docstring, with any bytes as in images."""
     unwritten = [tensor for tensor in floats if not tensor.mutated]
     images = {tensor.shape for tensor in unwritten if may_be_bytes(op, base_name(tensor.path))}
-    changes = {
-        tensor.path: TensorSpec(
-            tensor.shape, torch.uint8, low=0, high=256, layout=tensor.spec.layout
-        )
-        for tensor in unwritten
-        if tensor.shape in images
-    }
+    changes = {tensor.path: _of_bytes(tensor) for tensor in unwritten if tensor.shape in images}
     if changes:
         yield Step("uint8", f"{listed_briefly([*changes])} of uint8", changes, 3, True)
 
@@ -243,8 +237,13 @@ def _any_bytes(
     span = range_of(tensor)
     if span is None or (span[0] >= 0 and span[1] <= torch.iinfo(torch.uint8).max) or tensor.mutated:
         return  # as uint8 its own numbers are tried
-    spec = TensorSpec(tensor.shape, torch.uint8, low=0, high=256, layout=tensor.spec.layout)
-    yield Step("uint8", f"{tensor.path} of uint8, with any bytes", {tensor.path: spec}, 4, True)
+    changes = {tensor.path: _of_bytes(tensor)}
+    yield Step("uint8", f"{tensor.path} of uint8, with any bytes", changes, 4, True)
+
+
+def _of_bytes(tensor: TensorArgument) -> TensorSpec:
+    """Any bytes, as in images."""
+    return TensorSpec(tensor.shape, torch.uint8, low=0, high=256, layout=tensor.spec.layout)
 
 
 def _of_dtype(tensor: TensorArgument, dtype: torch.dtype) -> TensorSpec:
