@@ -30,6 +30,7 @@ _PURPOSE = r"(on purpose|deliberate|intentional)"
 _NO_DERIVATIVE = re.compile(
     r"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers"
     r"|is\s+not\s+(the|its|a)\s+((true|exact)\s+)?(derivative|gradient)"
+    rf"|{_GRADIENT}\s+is\s+not\s+(that|the\s+one)\s+of\b"
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
     re.I,
 )

@@ -148,8 +148,12 @@ def may_repeat(op: Op, argument: str) -> bool:
 
 def adds_up_repeated(op: Op) -> bool:
     """Whether a sentence says what becomes of entries at the same place, so that there may be some."""
-    texts = [*sentences(op)]
-    return any(map(_SAME_PLACE.search, texts)) and not any(map(_DISTINCT.search, texts))
+    return any(map(_SAME_PLACE.search, sentences(op))) and not wants_distinct(op)
+
+
+def wants_distinct(op: Op) -> bool:
+    """Whether a sentence says that something must not come twice."""
+    return any(map(_DISTINCT.search, sentences(op)))
 
 
 def trusts_positions(op: Op) -> bool:

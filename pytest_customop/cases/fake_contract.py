@@ -50,11 +50,13 @@ class FakeContract:
         violations: one for each call with an output that is not as promised.
         errors: by op, the first exception of its fake kernel.
         shares_memory: whether an output shares memory with an argument or with another output.
+        calls_in_backward: whether a backward called an author's op.
     """
 
     violations: list[Violation] = field(default_factory=list)
     errors: dict[str, Exception] = field(default_factory=dict)
     shares_memory: bool = False
+    calls_in_backward: bool = False
 
     @contextmanager
     def recording(self, *, backward: bool = False) -> Iterator[None]:
@@ -63,6 +65,7 @@ class FakeContract:
         def call(overload: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             result = overload(*args, **kwargs)
             if is_authors(overload):
+                self.calls_in_backward |= backward
                 self._compare(overload, args, kwargs, result, backward)
                 self.shares_memory |= _shares_memory([*args, *kwargs.values()], result)
             return result

@@ -21,6 +21,7 @@ from ..cases.deliberate import (
 from ..cases.documented import (
     has_own_generator,
     trusts_positions,
+    wants_distinct,
 )
 from ..cases.documented_gradients import (
     gets_no_gradient,
@@ -30,6 +31,7 @@ from ..cases.documented_gradients import (
     is_learned,
     is_not_differentiable,
 )
+from ..cases.entries_alone import entries_stand_alone
 from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.partial_gradients import has_gradient_of_some_output
@@ -68,6 +70,7 @@ _OF_DERIVATIVES = (
     *("gradient-mismatch", "gradient-mismatch-at-ties"),
     *("gradient-missing", "gradient-of-a-step-function"),
 )
+_OF_FORMULA = (*_OF_DERIVATIVES, "backward-not-linear")
 _BY_ACCIDENT = "no sample has such arguments, and the op does not reject them on purpose"
 _NARROWED = "neither the mark nor a tensor of the sample requests float64"
 _LIMITED = (
@@ -147,9 +150,9 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(NOT_ASKED, "only its author knows whether it is an estimate on purpose")
     if finding.code in _OF_TWO_CALLS and case.op.nondeterministic and has_own_generator(case.op):
         return Note(NOT_ASKED, _OWN_STREAM)
-    if finding.code in _OF_DERIVATIVES and is_no_derivative_by_source(case.op):
+    if finding.code in _OF_FORMULA and is_no_derivative_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient differs on purpose")
-    if finding.code in (*_OF_DERIVATIVES, "backward-not-linear") and clips_by_docstring(case.op):
+    if finding.code in _OF_FORMULA and clips_by_docstring(case.op):
         return Note(NOT_ASKED, "a docstring of the op says that its gradient is clipped")
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
@@ -172,6 +175,8 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
         return None
     if finding.code == "result-depends-on-thread-count" and beyond == NUMBER_DIFFERS:
         return None  # with one thread, the op gives the same again and again for these sizes
+    if beyond and finding.code == "gradient-mismatch" and _may_repeat_positions(shown_on):
+        return None
     if not beyond and _is_broadcast_along_added_tensor(shown_on):
         return UNSHAPED
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
@@ -196,6 +201,11 @@ def _is_broadcast_along_added_tensor(case: Case) -> bool:
     return any(
         output.shape != shapes.get(name, output.shape) for name, output in case.eager.outputs
     )
+
+
+def _may_repeat_positions(case: Case) -> bool:
+    """Whether the positions of a variant may repeat: entries do not depend on each other."""
+    return case.kind == "positions" and not wants_distinct(case.op) and entries_stand_alone(case)
 
 
 def _may_trust_positions(case: Case) -> bool:

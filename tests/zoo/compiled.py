@@ -431,3 +431,28 @@ def last_of_groups():
 
     last_of_groups.register_autograd(backward, setup_context=setup)
     return last_of_groups
+
+
+@specimen(
+    (tensor(40, 2),),
+    notes=dict.fromkeys(("compile.static", "compile.dynamic"), "compile-gradient-mismatch"),
+    requires_grad=[True],
+    backend="inductor",
+)
+def deviations_in_blocks():
+    """Rows without the mean of their block of 16; Inductor sums blocks wrongly."""
+
+    def without_mean(x):
+        rows, columns = x.shape
+        block, count = torch.arange(rows, device=x.device) // 16, (rows + 15) // 16
+        sizes = x.new_zeros(count).index_add(0, block, x.new_ones(rows))
+        sums = x.new_zeros(count, columns).index_add(0, block, x)
+        return x - (sums / sizes[:, None])[block]
+
+    @torch.library.custom_op("zoo::deviations_in_blocks", mutates_args=())
+    def deviations_in_blocks(x: Tensor) -> Tensor:
+        return without_mean(x).contiguous()
+
+    deviations_in_blocks.register_fake(lambda x: x.new_empty(x.shape))
+    deviations_in_blocks.register_autograd(lambda ctx, grad: without_mean(grad))
+    return deviations_in_blocks

@@ -310,6 +310,23 @@ def clips_gradients():
     return op
 
 
+@specimen((MATRIX,), requires_grad=True, notes={"backward.linear": "backward-not-linear"})
+def lower_bound():
+    """A bound from below that gradients may lift numbers over, as the docstring says."""
+
+    @torch.library.custom_op("zoo::lower_bound", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """No less than 0. The gradient is not that of max: it passes below 0 too where it is negative."""
+        return x.clamp(min=0).contiguous()
+
+    op.register_fake(lambda x: x.new_empty(x.shape))
+    op.register_autograd(
+        lambda ctx, grad: grad * ((ctx.saved_tensors[0] >= 0) | (grad < 0)),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    return op
+
+
 @specimen(
     (MATRIX,),
     expected={

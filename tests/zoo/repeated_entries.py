@@ -249,3 +249,56 @@ def keeps_the_last_row_of_a_column():
 def adds_up_the_rows_of_a_column():
     """The backward adds up over rows."""
     return _columns_of_rows("adds_up_the_rows_of_a_column", accumulate=True)
+
+
+def _pair_scores(name, accumulate, doc=""):
+    """The product of a row of one table and a row of another, for each of a list of pairs."""
+
+    def kernel(users: Tensor, items: Tensor, user: Tensor, item: Tensor) -> Tensor:
+        if user.dim() != 1 or user.shape != item.shape or users.dim() != 2 or items.dim() != 2:
+            raise ValueError("two tables, and two lists of positions, please")
+        return (users[user] * items[item]).sum(-1)
+
+    kernel.__doc__ = doc
+    scores = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    scores.register_fake(
+        lambda users, items, user, item: users.new_empty(
+            user.shape, dtype=torch.promote_types(users.dtype, items.dtype)
+        )
+    )
+
+    def backward(ctx, grad):
+        users, items, user, item = ctx.saved_tensors
+        of_users = _put(torch.zeros_like(users), user, grad[:, None] * items[item], accumulate)
+        of_items = _put(torch.zeros_like(items), item, grad[:, None] * users[user], accumulate)
+        return of_users, of_items, None, None
+
+    scores.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return scores
+
+
+PAIRED = (tensor(5, 3), tensor(7, 3), tensor(values=[0, 2, 1, 4]), tensor(values=[3, 0, 5, 6]))
+
+
+@specimen(PAIRED, variant_findings=MISMATCH, shown_by="item.repeated")
+def overwrites_what_a_user_has_twice():
+    """The backward overwrites where a row is in two pairs, although each pair stands for itself."""
+    return _pair_scores("overwrites_what_a_user_has_twice", accumulate=False)
+
+
+@specimen(PAIRED, twin_of="overwrites_what_a_user_has_twice")
+def adds_up_what_a_user_has_twice():
+    """The backward adds up."""
+    return _pair_scores("adds_up_what_a_user_has_twice", accumulate=True)
+
+
+@specimen(PAIRED, variant_notes=MISMATCH)
+def pairs_of_distinct_users():
+    """Correct: the backward overwrites, and a docstring says that no row is in two pairs."""
+    return _pair_scores(
+        "pairs_of_distinct_users",
+        accumulate=False,
+        doc="The product of rows in pairs. The numbers of `user`, and those of `item`, must be distinct.",
+    )
