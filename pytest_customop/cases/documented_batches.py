@@ -18,7 +18,8 @@ _INDEPENDENT = re.compile(
 _IGNORED_PADDING = re.compile(
     r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
     r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)"
-    r"|\b(number|count) of (valid|real|unpadded) \w+",
+    r"|\b(number|count) of (valid|real|unpadded) \w+"
+    r"|\blen(gth)?s?\b[^.;,]{0,8}\b(valid|real|unpadded) \w+",
     re.I | re.S,
 )
 _UNBATCHED = re.compile(

@@ -285,6 +285,57 @@ def counts_what_is_padded():
     return counted
 
 
+def _changes_of_label(name, before):
+    """How often the best label changes, time first; `before(best)` are the labels one step before."""
+
+    def check(scores, lengths):
+        if scores.dim() != 3 or lengths.dim() != 1 or lengths.shape[0] != scores.shape[1]:
+            raise ValueError("expected [steps, batch, labels], and a length for each")
+        if lengths.dtype != torch.int64 or not scores.is_floating_point():
+            raise TypeError("floating-point scores, and lengths as int64, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def changes(scores: Tensor, lengths: Tensor) -> Tensor:
+        """How often the best label changes in each sequence, which counts as a change at its first step.
+
+        scores: [steps, batch, labels]
+        lengths: [batch]; sequence b has `lengths[b]` valid steps
+        """
+        check(scores, lengths)
+        if 0 in scores.shape:
+            raise ValueError("nothing to count")
+        best = scores.argmax(-1)
+        valid = torch.arange(len(best))[:, None] < lengths
+        return (valid & (best != before(best))).sum(0)
+
+    @changes.register_fake
+    def _(scores, lengths):
+        check(scores, lengths)
+        return lengths.new_empty(lengths.shape[0])
+
+    return changes
+
+
+# The best labels of neighbouring steps, and of the first and the last one, differ in each sequence.
+BEST = torch.tensor([[0, 1], [1, 2], [2, 0], [0, 1], [3, 3]])
+SCORES = (torch.eye(4)[BEST], torch.tensor([4, 5]))
+
+
+@aot(SCORES, expected=PADDING)
+def compares_the_first_step_with_the_last():
+    """`roll` puts the last step of the batch before the first one."""
+    return _changes_of_label("compares_the_first_step_with_the_last", lambda best: best.roll(1, 0))
+
+
+@aot(SCORES, twin_of="compares_the_first_step_with_the_last")
+def compares_the_first_step_with_nothing():
+    """A label that does not exist is before the first one."""
+    return _changes_of_label(
+        "compares_the_first_step_with_nothing",
+        lambda best: torch.cat([torch.full_like(best[:1], -1), best[:-1]]),
+    )
+
+
 def _kept_mean(name, kept):
     """The mean of the numbers that a mask does not leave out; `kept(mask)` is where it does not."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -29,6 +29,9 @@ from .scripts import call_lines, position
 
 _ENTRIES = 3  # of the batch that are looked at
 _QUOTED = 160  # characters of a docstring
+# What stands behind the end of a sequence: what the sample has there, or copies of one of its steps. Copies
+# of the first show code that looks back from it to the last step of all.
+_PADDINGS = ("", "first", "last")
 
 
 class _Cut(NamedTuple):
@@ -40,7 +43,7 @@ class _Cut(NamedTuple):
         length: of the sequence without padding.
         steps: the size of the dims that are cut off.
         dims: (path, dim) of these.
-        batch: the paths of the tensors that have an entry for each sequence.
+        batch: path -> the dim in which a tensor has an entry for each sequence.
     """
 
     lengths: str
@@ -48,24 +51,40 @@ class _Cut(NamedTuple):
     length: int
     steps: int
     dims: tuple[tuple[str, int], ...]
-    batch: tuple[str, ...]
+    batch: Mapping[str, int]
 
-    def taken(self, path: str, tensor: torch.Tensor, *, whole: bool) -> torch.Tensor:
-        """An argument for this sequence alone; with its padding if `whole`."""
+    def taken(self, path: str, tensor: torch.Tensor, padding: str | None) -> torch.Tensor:
+        """An argument for this sequence alone, with its padding as `_PADDINGS` has it; None cuts it off."""
         if path in self.batch:
-            tensor = tensor.detach()[self.entry : self.entry + 1]
+            tensor = tensor.detach().narrow(self.batch[path], self.entry, 1)
         if path == self.lengths:
             return torch.full_like(tensor, self.length)
-        for name, dim in () if whole else self.dims:
-            if name == path:
-                tensor = tensor.narrow(dim, 0, self.length)
-        return tensor.clone(memory_format=torch.contiguous_format)
+        tensor = tensor.clone(memory_format=torch.contiguous_format)
+        for name, dim in self.dims:
+            if name == path and padding is None:
+                tensor = tensor.narrow(dim, 0, self.length).contiguous()
+            elif name == path and padding:
+                self.padding_of(tensor, dim).copy_(tensor.narrow(dim, self.step(padding), 1))
+        return tensor
+
+    def padding_of(self, tensor: torch.Tensor, dim: int) -> torch.Tensor:
+        """The part of a tensor behind the sequence."""
+        return tensor.narrow(dim, self.length, self.steps - self.length)
+
+    def step(self, padding: str) -> int:
+        """The step that stands everywhere in the padding."""
+        return {"first": 0, "last": self.length - 1}[padding]
 
 
 class _Broken(NamedTuple):
-    """A sequence that gives something else with its padding than without, and what."""
+    """A sequence that gives something else with padding than without, and what.
+
+    Args:
+        padding: as in `_PADDINGS`.
+    """
 
     cut: _Cut
+    padding: str
     wrong: Disagreement
 
 
@@ -79,11 +98,12 @@ def check_padding(case: Case) -> None:
     reason = "the op takes no single sequence, or its results have other sizes"
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
-        cut, wrong = broken
+        cut, padding, wrong = broken
+        equal = f", of which all behind its end are equal to its {padding} one," if padding else ","
         raise fail(
             "padding-has-influence",
-            f"{case.op.name}: with a length of {cut.length} and {cut.steps} steps, entry {cut.entry} gives "
-            f"something else than cut off after {cut.length} steps: {wrong}",
+            f"{case.op.name}: with a length of {cut.length} and {cut.steps} steps{equal} entry {cut.entry} "
+            f"gives something else than cut off after {cut.length} steps: {wrong}",
             f'A docstring says: "{shorten(sentence_of_padding(case.op), _QUOTED)}"',
             repro=_script(case, broken),
             picture=wrong.picture,
@@ -101,21 +121,31 @@ def _cuts(case: Case) -> Iterator[_Cut]:
     for path, lengths in tensors.items():
         if not names_lengths(path) or lengths.dim() != 1 or lengths.dtype.is_floating_point:
             continue
-        batch = [name for name, tensor in tensors.items() if tensor.shape[:1] == lengths.shape[:1]]
+        batch = _batch_dims(tensors, len(lengths))
         longest = int(lengths.max()) if lengths.numel() else 0
         dims = [
             (name, dim)
-            for name in batch
+            for name, entries in batch.items()
             for dim, size in enumerate(tensors[name].shape)
-            if dim > 0 and size >= max(longest, 2)
+            if dim != entries and size >= max(longest, 2)
         ]
         sizes = {tensors[name].shape[dim] for name, dim in dims}
-        if len(sizes) != 1:  # the dim of the lengths is ambiguous
+        if len(sizes) != 1 or len({name for name, _ in dims}) < len(dims):  # ambiguous
             continue
         (steps,) = sizes
         for entry, length in enumerate(lengths.tolist()[:_ENTRIES]):
             shorter = length if 0 < length < steps else steps // 2
-            yield _Cut(path, entry, shorter, steps, tuple(dims), tuple(batch))
+            yield _Cut(path, entry, shorter, steps, tuple(dims), batch)
+
+
+def _batch_dims(tensors: Mapping[str, torch.Tensor], count: int) -> dict[str, int]:
+    """Path -> the dim of the batch: the first one, or else the only one of its size."""
+    dims = {}
+    for name, tensor in tensors.items():
+        fitting = [dim for dim, size in enumerate(tensor.shape) if size == count]
+        if fitting and (fitting[0] == 0 or len(fitting) == 1):
+            dims[name] = fitting[0]
+    return dims
 
 
 def _tensor_arguments(op: Op) -> list[str]:
@@ -128,17 +158,18 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
     calls = Caller(case)
     is_taken = False
     for cut in _cuts(case):
-        pairs = _pairs(calls, cut)
-        is_taken |= bool(pairs)
-        wrong = _wrong(case, pairs)
-        if wrong is not None and _is_wrong_in_double(case, cut):
-            return True, _Broken(cut, wrong)
+        for padding in _PADDINGS:
+            pairs = _pairs(calls, cut, padding)
+            is_taken |= bool(pairs)
+            wrong = _wrong(case, pairs)
+            if wrong is not None and _is_wrong_in_double(case, cut, padding):
+                return True, _Broken(cut, padding, wrong)
     return is_taken, None
 
 
-def _pairs(calls: Caller, cut: _Cut) -> list[tuple[Leaves, Leaves]]:
-    """Each result of a sequence that can be compared, with its padding and without."""
-    padded, alone = (_results(calls, cut, whole=whole) for whole in (True, False))
+def _pairs(calls: Caller, cut: _Cut, padding: str) -> list[tuple[Leaves, Leaves]]:
+    """Each result of a sequence that can be compared, with padding and without."""
+    padded, alone = (_results(calls, cut, what) for what in (padding, None))
     if padded is None or alone is None or len(padded) != len(alone):
         return []
     pairs = []
@@ -149,11 +180,11 @@ def _pairs(calls: Caller, cut: _Cut) -> list[tuple[Leaves, Leaves]]:
     return pairs
 
 
-def _results(calls: Caller, cut: _Cut, *, whole: bool) -> Leaves | None:
+def _results(calls: Caller, cut: _Cut, padding: str | None) -> Leaves | None:
     """Copies of what the op gives for a sequence; None where it raises."""
 
     def taken(path: str, tensor: torch.Tensor) -> torch.Tensor:
-        return cut.taken(path, tensor, whole=whole)
+        return cut.taken(path, tensor, padding)
 
     return copied_results(calls(calls.case.inputs().map_distinct(taken)))
 
@@ -175,27 +206,29 @@ def _wrong(case: Case, pairs: list[tuple[Leaves, Leaves]]) -> Disagreement | Non
     return next((wrong for wrong in wrongs if wrong is not None), None)
 
 
-def _is_wrong_in_double(case: Case, cut: _Cut) -> bool:
+def _is_wrong_in_double(case: Case, cut: _Cut, padding: str) -> bool:
     """Whether results differ in double precision too; True if the op does not support it."""
 
     def ask(wide: Case) -> bool:
-        pairs = _pairs(Caller(wide), cut)
+        pairs = _pairs(Caller(wide), cut, padding)
         return not pairs or _wrong(wide, pairs) is not None
 
     return is_so_in_double(case, ask)
 
 
 def _script(case: Case, broken: _Broken) -> str:
-    cut, wrong = broken
+    cut, padding, wrong = broken
     at = position(case, wrong.name)
-    lines = []
-    for path in cut.batch:
+    lines, cuts = [], []
+    for path, dim in cut.batch.items():
         place = expression(case, path)
-        lines.append(f"    {place} = {place}.detach()[{cut.entry} : {cut.entry + 1}]\n")
-    cuts = [
-        f"        {expression(case, path)} = {expression(case, path)}.narrow({dim}, 0, {cut.length})\n"
-        for path, dim in cut.dims
-    ]
+        lines.append(f"    {place} = {place}.detach().narrow({dim}, {cut.entry}, 1).clone()\n")
+    for path, dim in cut.dims:
+        place = expression(case, path)
+        if padding:
+            behind = f"{place}.narrow({dim}, {cut.length}, {cut.steps - cut.length})"
+            lines.append(f"    {behind}.copy_({place}.narrow({dim}, {cut.step(padding)}, 1))\n")
+        cuts.append(f"        {place} = {place}.narrow({dim}, 0, {cut.length})\n")
     lengths = expression(case, cut.lengths)
     return (
         call_lines(wrong.name)
@@ -257,12 +290,11 @@ CHECK = Check(
     catches=(
         "Padding that changes a result, although the op has lengths of sequences and its docstring says "
         "that padding is ignored, or that a length is the number of valid steps: a path that starts at "
-        "the last step, a mean over all steps. A sequence with padding is compared with the same "
-        "sequence cut off."
+        "the last step, a mean over all steps, a `roll` that wraps around. A sequence with padding, also "
+        "with copies of its first or last step there, is compared with the same sequence cut off."
     ),
     cannot_see=(
-        "Ops without such a docstring, lengths whose dim is ambiguous, batches that are not the first dim, "
-        "and results of other sizes."
+        "Ops without such a docstring, lengths whose dim is ambiguous, and results of other sizes."
     ),
     cost="calls",
 )
