@@ -1,0 +1,161 @@
+"""Ops of coordinates in periodic boxes and of angles, and ops with such arguments that are not periodic."""
+
+import functools
+import math
+from typing import Tuple
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+PERIOD = {"relations.period": "periods-have-influence"}
+
+
+def _distances(name, nearest, doc=""):
+    """The distance of each pair of points; `nearest(d, box)` is what is added up for a difference."""
+
+    def kernel(x: Tensor, box: Tensor) -> Tensor:
+        if x.dim() != 2 or box.shape != x.shape[1:]:
+            raise ValueError("points, and an edge for each of their coordinates, please")
+        return nearest(x[:, None] - x[None], box).square().sum(-1).sqrt()
+
+    kernel.__doc__ = doc
+    distances = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    distances.register_fake(
+        lambda x, box: x.new_empty(
+            (x.shape[0], x.shape[0]), dtype=torch.promote_types(x.dtype, box.dtype)
+        )
+    )
+    return distances
+
+
+def _one_box(d, box):
+    d = torch.where(d > box / 2, d - box, d)
+    return torch.where(d < -box / 2, d + box, d)
+
+
+BOX = (tensor(6, 3, low=0.5, high=6.5), torch.tensor([7.0, 8.0, 9.0]))
+
+
+@aot(BOX, expected=PERIOD)
+def nearest_image_of_one_box():
+    """Takes off one box at most: wrong for points that have left the box twice."""
+    return _distances("nearest_image_of_one_box", _one_box)
+
+
+@aot(BOX, twin_of="nearest_image_of_one_box")
+def nearest_image_of_any_box():
+    """Takes off as many boxes as there are."""
+    return _distances("nearest_image_of_any_box", lambda d, box: d - box * torch.round(d / box))
+
+
+@aot(BOX)
+def nearest_image_within_the_box():
+    """Correct: takes off one box at most, and the docstring says where points must be."""
+    return _distances(
+        "nearest_image_within_the_box",
+        _one_box,
+        "Distances to the nearest images. Points must be inside of the periodic box.",
+    )
+
+
+@aot(BOX)
+def distances_in_units_of_a_box():
+    """Correct: the box is a scale, and nothing is periodic."""
+    return _distances("distances_in_units_of_a_box", lambda d, box: d / box)
+
+
+def _turns(name, difference):
+    """How far one heading is from another; `difference(d)` brings it between -pi and pi."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def turned(heading: Tensor, wanted: Tensor) -> Tensor:
+        return difference(wanted - heading).contiguous()
+
+    turned.register_fake(
+        lambda heading, wanted: heading.new_empty(
+            torch.broadcast_shapes(heading.shape, wanted.shape),
+            dtype=torch.promote_types(heading.dtype, wanted.dtype),
+        )
+    )
+    return turned
+
+
+def _one_turn(d):
+    d = torch.where(d > math.pi, d - 2 * math.pi, d)
+    return torch.where(d < -math.pi, d + 2 * math.pi, d)
+
+
+HEADINGS = (tensor(5, low=-1.4, high=1.4), tensor(5, low=-1.4, high=1.4))
+
+
+@aot(HEADINGS, expected=PERIOD)
+def turns_once():
+    """Takes off one turn at most."""
+    return _turns("turns_once", _one_turn)
+
+
+@aot(HEADINGS, twin_of="turns_once")
+def turns_as_often_as_needed():
+    """Takes off all turns."""
+    return _turns("turns_as_often_as_needed", lambda d: torch.atan2(d.sin(), d.cos()))
+
+
+def _phases(name, remainder):
+    """A wave at a phase, in a table of one period."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def wave(x: Tensor, period: float) -> Tensor:
+        if not period > 0:
+            raise ValueError("a positive period, please")
+        return (remainder(x, period) / period - 0.5).square().contiguous()
+
+    wave.register_fake(lambda x, period: x.new_empty(x.shape))
+    return wave
+
+
+WAVE = (tensor(8, low=0.1, high=2.9), 3.0)
+
+
+@aot(WAVE, expected=PERIOD)
+def phase_by_fmod():
+    """`fmod` is negative for negative numbers."""
+    return _phases("phase_by_fmod", torch.fmod)
+
+
+@aot(WAVE, twin_of="phase_by_fmod")
+def phase_by_remainder():
+    """`remainder` is not."""
+    return _phases("phase_by_remainder", torch.remainder)
+
+
+@aot((tensor(8, 3, low=0.0, high=9.0), 4.0))
+def bins_that_clamp():
+    """Correct: a grid of cells, whose outermost take all that is outside."""
+
+    @torch.library.custom_op("zoo::bins_that_clamp", mutates_args=())
+    def bins(x: Tensor, cell: float) -> Tensor:
+        if not cell > 0:
+            raise ValueError("a positive size of cells, please")
+        return torch.floor(x / cell).clamp(0, 3).to(torch.int64).contiguous()
+
+    bins.register_fake(lambda x, cell: x.new_empty(x.shape, dtype=torch.int64))
+    return bins
+
+
+@aot((tensor(8, low=0.1, high=2.9), 3.0))
+def remainder_and_turns():
+    """Correct: a remainder, and how many periods were taken off."""
+
+    @torch.library.custom_op("zoo::remainder_and_turns", mutates_args=())
+    def split(x: Tensor, period: float) -> Tuple[Tensor, Tensor]:
+        if not period > 0:
+            raise ValueError("a positive period, please")
+        return torch.remainder(x, period).contiguous(), torch.floor(x / period).contiguous()
+
+    split.register_fake(lambda x, period: (x.new_empty(x.shape), x.new_empty(x.shape)))
+    return split
