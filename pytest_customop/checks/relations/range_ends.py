@@ -1,0 +1,267 @@
+"""`relations.range_ends`: at an end of a documented range the results do not jump."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from ...cases.case import Case
+from ...cases.documented import lines_about, sentences
+from ...cases.tensors import base_name, is_plain
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    copied_results,
+    expression,
+    skip_if_no_results,
+    skip_if_random,
+)
+from ..values.memory.limited_copy import answer_if_taken
+from .scripts import call_lines, position
+
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_CLOSED = re.compile(rf"\[\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\]")
+# The two ends may mean the same, or an end may have a meaning of its own.
+_SPECIAL = re.compile(
+    r"\b(wrap\w*|period\w*|modulo|cyclic|circular|remainder|hue|phases?|turns?|exactly|strictly|exclusive"
+    r"|excluded|disable[sd]?|at or (above|below)|on or (outside|beyond))\b",
+    re.I,
+)
+# Away from a number, as parts of the range: two small steps, and two that are ten times as large.
+_STEPS = (1e-4, 2e-4, 1e-3, 2e-3)
+_INSIDE = 0.37  # a place in the range, as a part of it
+_ELEMENTS = 3  # of a tensor that are moved
+_SMOOTH = 5.0  # between ten times smaller steps, the results must change this many times less
+_JUMP = 20.0  # times the change between two steps beside the end
+_LEAST = 1e-2  # of the largest result, for a jump
+
+
+class _End(NamedTuple):
+    """An element of a tensor, and an end of its range.
+
+    Args:
+        path: of the tensor.
+        element: of the flattened tensor.
+        end: the number.
+        inward: the length of the range, negative for its upper end.
+    """
+
+    path: str
+    element: int
+    end: float
+    inward: float
+
+
+class _Broken(NamedTuple):
+    """An end at which a result jumps.
+
+    Args:
+        end: the end.
+        name: of the result.
+        at, beside: the result's element that changes most, at the end and beside it.
+        place: of this element in the flattened result.
+    """
+
+    end: _End
+    name: str
+    at: float
+    beside: float
+    place: int
+
+
+def check_range_ends(case: Case) -> None:
+    """Move an element to the ends of a range that a docstring names, and to numbers beside them."""
+    skip_if_no_results(case)
+    skip_if_random(case)
+    if not any(_ends(case)):
+        reason = "no docstring names a closed range that the numbers of a tensor are in"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    reason = "the results do not change smoothly with an element in the range"
+    broken = answer_if_taken(case, _answer, reason)
+    if broken is not None:
+        end, name, at, beside, _ = broken
+        raise fail(
+            "jump-at-end-of-range",
+            f"{case.op.name}: with an element of {end.path} at {end.end:g}, an end of its documented "
+            f"range, {name} is {at:g}; with {_beside(end, _STEPS[0]):.6g} it is {beside:g}",
+            "Everywhere else that was tried, the results change smoothly.",
+            repro=_script(case, broken),
+        )
+
+
+def _ranges(op: Op, name: str) -> list[tuple[float, float]]:
+    """The closed ranges in sentences that name an argument, from 0 or less to more than 0.
+
+    None if the ends may be special.
+    """
+    texts = [*sentences(op, of_op=True)]
+    if any(map(_SPECIAL.search, texts)):
+        return []
+    named = re.compile(rf"\b{re.escape(name.removesuffix('s'))}s?\b", re.I)
+    about = [lines_about(op, name), *filter(named.search, texts)]
+    found = [match.groups() for text in about for match in _CLOSED.finditer(text)]
+    pairs = [(float(low), float(high)) for low, high in found]
+    return [(low, high) for low, high in dict.fromkeys(pairs) if low <= 0 < high]
+
+
+def _ends(case: Case) -> Iterator[_End]:
+    """The elements that are moved: some that are inside of a range, in a tensor most of which is."""
+    for path, tensor in case.inputs().tensors():
+        written = base_name(path) in case.op.mutated
+        if written or not tensor.is_floating_point() or not tensor.numel() or not is_plain(tensor):
+            continue
+        values = tensor.detach().flatten().to(torch.float64)
+        for low, high in _ranges(case.op, base_name(path)):
+            inside = ((values > low) & (values < high)).nonzero().flatten()
+            if 2 * len(inside) < len(values) or values.abs().max() > 2 * max(high, -low):
+                continue
+            for element in inside[:_ELEMENTS].tolist():
+                yield _End(path, element, high, low - high)
+                yield _End(path, element, low, high - low)
+
+
+def _beside(end: _End, step: float) -> float:
+    return end.end + step * end.inward
+
+
+def _answer(case: Case) -> tuple[bool, _Broken | None]:
+    """Whether results change smoothly with an element, and the first end at which they jump."""
+    with contextlib.suppress(RuntimeError):  # the device may have no double precision
+        wide = case.widened()
+        case = case if wide.eager.error is not None else wide
+    calls = Caller(case)
+    is_taken = False
+    for end in _ends(case):
+        is_smooth, jump = _jump(calls, end._replace(end=_beside(end, _INSIDE)))
+        if not is_smooth or jump is not None:
+            continue
+        is_smooth, jump = _jump(calls, end)
+        is_taken |= is_smooth
+        if jump is not None:
+            return True, jump
+    return is_taken, None
+
+
+def _jump(calls: Caller, end: _End) -> tuple[bool, _Broken | None]:
+    """Whether results change smoothly beside a number, and the first one that jumps at it."""
+    runs = [_results(calls, end, step) for step in (0.0, *_STEPS)]
+    is_smooth = False
+    for name in runs[0] or ():
+        tensors = [run[name] for run in runs if run is not None and name in run]
+        if len(tensors) < len(runs) or not all(map(_is_finite, tensors)):
+            return False, None
+        if len({tensor.shape for tensor in tensors}) > 1:
+            return False, None
+        at, close, closer, wide, wider = tensors
+        coarse, fine = _largest(wide - wider), _largest(close - closer)
+        if coarse == 0:
+            continue  # it does not depend on the element
+        if fine * _SMOOTH > coarse:
+            return False, None
+        is_smooth = True
+        jump = (at - close).abs().flatten()
+        if _largest(jump) > max(_JUMP * coarse, _LEAST * _largest(at), _LEAST * _largest(close)):
+            place = int(jump.argmax())
+            at_end, beside = (float(each.flatten()[place]) for each in (at, close))
+            return True, _Broken(end, name, at_end, beside, place)
+    return is_smooth, None
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    return tensor.numel() > 0 and bool(tensor.isfinite().all())
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    return float(tensor.abs().max())
+
+
+def _results(calls: Caller, end: _End, step: float) -> dict[str, torch.Tensor] | None:
+    """The floating-point results with the element beside the end; None if the op raises."""
+
+    def moved(path: str, tensor: torch.Tensor) -> torch.Tensor:
+        if path != end.path:
+            return tensor
+        moved = tensor.detach().clone(memory_format=torch.contiguous_format)
+        moved.view(-1)[end.element] = _beside(end, step)
+        return moved
+
+    leaves = copied_results(calls(calls.case.inputs().map_distinct(moved)))
+    if leaves is None:
+        return None
+    return {
+        name: leaf.to(torch.float64)
+        for name, leaf in leaves
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+    }
+
+
+def _script(case: Case, broken: _Broken) -> str:
+    end, name = broken.end, broken.name
+    place = expression(case, end.path)
+    return (
+        call_lines(name)
+        + "\ndef result(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + f"    {place} = {place}.detach().clone(memory_format=torch.contiguous_format)\n"
+        + f"    {place}.view(-1)[{end.element}] = number\n"
+        + f"    return call(args, kwargs)[{position(case, name)}].flatten()[{broken.place}]\n\n\n"
+        + f"at, beside = result({end.end}), result({_beside(end, _STEPS[0])!r})\n"
+        + f"torch.testing.assert_close(at, beside, rtol={_LEAST}, atol={_LEAST})\n"
+    )
+
+
+def _has_range(op: Op) -> bool:
+    """Whether a docstring names a closed range of an argument."""
+    return any(_ranges(op, item.name) for item in op.arguments if "Tensor" in str(item.type))
+
+
+FINDINGS = {
+    "jump-at-end-of-range": Explanation(
+        meaning=(
+            "With an element at an end of the range that a docstring names, `[0, 1]` for example, a result "
+            "is far from what it is directly beside the end. Elsewhere in the range it changes smoothly."
+        ),
+        why=(
+            "The ends are ordinary input: the corner of a picture, the last entry of a table, a "
+            "probability of 1. A test with random numbers never meets them."
+        ),
+        fix=(
+            "Treat the end as part of the range: `<=` in place of `<`, and clamp the upper neighbour of an "
+            "interpolation. If the end does not belong to the range, write `[0, 1)`."
+        ),
+        before="""
+inside = (left >= 0) & (left + 1 < width)
+""",
+        after="""
+inside = (x >= 0) & (x <= width - 1)
+right = (left + 1).clamp(max=width - 1)
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.range_ends",
+    summary="at an end of a documented range the results do not jump",
+    run=check_range_ends,
+    gradients=False,
+    needs=_has_range,
+    variants=(),
+    findings=FINDINGS,
+    catches=(
+        "Off by one at the end of a closed range: points on the last row of a picture that count as "
+        "outside, a table that is left at its last entry. A docstring names the range, as `[0, 1]`, and "
+        "the sample's numbers are in it. Some of them are moved to its ends, and beside them."
+    ),
+    cannot_see=(
+        "Ranges that no docstring names in brackets, results that are no smooth function of the number, "
+        "and ops that speak of periods or of exact numbers."
+    ),
+    cost="calls",
+)

@@ -1,0 +1,87 @@
+"""Ops of numbers in closed ranges, whose ends are ordinary input, and ops that rightly change there."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+JUMP = {"relations.range_ends": "jump-at-end-of-range"}
+
+
+def _lookup(name, right, said="`x` is in [0, 1]; what is outside is taken for the nearest end."):
+    """A curve between the entries of a table; `right(at, last)` is the upper neighbour of an entry."""
+
+    def kernel(x: Tensor, table: Tensor) -> Tensor:
+        if x.dim() != 1 or table.dim() != 1 or len(table) < 2:
+            raise ValueError("numbers, and a table of two entries or more, please")
+        last = len(table) - 1
+        where = x.clamp(0, 1) * last
+        at = where.floor().long()
+        share = where - at
+        beside = right(at, last)
+        upper = torch.where(beside > last, table.new_zeros(()), table[beside.clamp(max=last)])
+        lower = torch.where(beside > last, table.new_zeros(()), table[at])
+        return (lower * (1 - share) + upper * share).contiguous()
+
+    kernel.__doc__ = f"A curve through the entries of a table. {said}"
+    curve = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    curve.register_fake(
+        lambda x, table: x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, table.dtype))
+    )
+    return curve
+
+
+TABLE = (torch.tensor([0.3, 0.85, 0.21, 0.64]), tensor(9, low=1.0, high=2.0))
+
+
+@aot(TABLE, expected=JUMP)
+def table_without_its_last_entry():
+    """The last entry has no upper neighbour, and counts as outside."""
+    return _lookup("table_without_its_last_entry", lambda at, last: at + 1)
+
+
+@aot(TABLE, twin_of="table_without_its_last_entry")
+def table_with_its_last_entry():
+    """The last entry is its own upper neighbour."""
+    return _lookup("table_with_its_last_entry", lambda at, last: (at + 1).clamp(max=last))
+
+
+@aot(TABLE)
+def half_open_table():
+    """Correct: the docstring leaves the upper end out."""
+    return _lookup(
+        "half_open_table", lambda at, last: at + 1, "`x` is in [0, 1); the curve is 0 from 1 on."
+    )
+
+
+@aot((torch.tensor([0.3, 0.85, 0.21, 0.64]),))
+def log_with_a_floor():
+    """Correct: falls without bound towards 0, where it is cut off."""
+
+    @torch.library.custom_op("zoo::log_with_a_floor", mutates_args=())
+    def floored(p: Tensor) -> Tensor:
+        """The logarithm of each `p`, a probability in [0, 1], and -100 for 0."""
+        return p.log().clamp(min=-100).contiguous()
+
+    floored.register_fake(lambda p: p.new_empty(p.shape))
+    return floored
+
+
+@aot((torch.tensor([0.3, 0.85, 0.21, 0.64]), 4))
+def bins_of_a_closed_range():
+    """Correct: the last bin takes the upper end too."""
+
+    @torch.library.custom_op("zoo::bins_of_a_closed_range", mutates_args=())
+    def centres(x: Tensor, count: int) -> Tensor:
+        """The centre of the bin that each `x` in [0, 1] is in, of `count` bins; the last includes 1."""
+        if count < 1:
+            raise ValueError("at least one bin, please")
+        return (((x * count).floor().clamp(0, count - 1) + 0.5) / count).contiguous()
+
+    centres.register_fake(lambda x, count: x.new_empty(x.shape))
+    return centres
