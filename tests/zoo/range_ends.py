@@ -85,3 +85,46 @@ def bins_of_a_closed_range():
 
     centres.register_fake(lambda x, count: x.new_empty(x.shape))
     return centres
+
+
+def _heights(name, inside):
+    """Heights between the points of a line; `inside(x, last)` says where there are any."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def heights(line: Tensor, x: Tensor) -> Tensor:
+        """The height of each line at `x`, from 0 to W - 1, its last point; 0 before and behind it.
+
+        line: [N, W]
+        x: [N]
+        """
+        if line.dim() != 2 or x.shape != line.shape[:1] or line.shape[1] < 1:
+            raise ValueError("lines, and a number for each, please")
+        last = line.shape[1] - 1
+        at = x.floor().clamp(0, last)
+        left, right = (
+            line.gather(1, place.long()[:, None])[:, 0] for place in (at, (at + 1).clamp(max=last))
+        )
+        share = x - at
+        return torch.where(inside(x, last), left * (1 - share) + right * share, 0.0).contiguous()
+
+    heights.register_fake(
+        lambda line, x: x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, line.dtype))
+    )
+    return heights
+
+
+LINES = (tensor(3, 7, low=1.0, high=2.0), torch.tensor([0.4, 3.7, 2.2]))
+
+
+@aot(LINES, expected=JUMP)
+def line_without_its_last_point():
+    """The last point has no neighbour on its right, and counts as outside."""
+    return _heights(
+        "line_without_its_last_point", lambda x, last: (x >= 0) & (x.floor() + 1 <= last)
+    )
+
+
+@aot(LINES, twin_of="line_without_its_last_point")
+def line_with_its_last_point():
+    """It is part of the line."""
+    return _heights("line_with_its_last_point", lambda x, last: (x >= 0) & (x <= last))

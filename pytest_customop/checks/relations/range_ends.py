@@ -27,6 +27,8 @@ from .scripts import call_lines, position
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 _CLOSED = re.compile(rf"\[\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\]")
+# The last pixel of a row, as in `(W - 1, H - 1)`; not where it is called outside.
+_LAST = re.compile(r"(?<![<>=])(?<![<>=] )\b[A-Z]\w*\s*-\s*1\b")
 # The two ends may mean the same, or an end may have a meaning of its own.
 _SPECIAL = re.compile(
     r"\b(wrap\w*|period\w*|modulo|cyclic|circular|remainder|hue|phases?|turns?|exactly|strictly|exclusive"
@@ -100,14 +102,27 @@ def _ranges(op: Op, name: str) -> list[tuple[float, float]]:
 
     None if the ends may be special.
     """
-    texts = [*sentences(op, of_op=True)]
-    if any(map(_SPECIAL.search, texts)):
-        return []
+    texts = _texts(op)
     named = re.compile(rf"\b{re.escape(name.removesuffix('s'))}s?\b", re.I)
-    about = [lines_about(op, name), *filter(named.search, texts)]
+    about = [lines_about(op, name), *filter(named.search, texts)] if texts else []
     found = [match.groups() for text in about for match in _CLOSED.finditer(text)]
     pairs = [(float(low), float(high)) for low, high in found]
     return [(low, high) for low, high in dict.fromkeys(pairs) if low <= 0 < high]
+
+
+def _texts(op: Op) -> list[str]:
+    """The sentences about an op; none if the ends of ranges may be special."""
+    texts = [*sentences(op, of_op=True)]
+    return [] if any(map(_SPECIAL.search, texts)) else texts
+
+
+def _pixels(case: Case, path: str) -> Iterator[tuple[float, float]]:
+    """From the first to the last pixel of the other tensors, if a docstring names the last one."""
+    if not any(map(_LAST.search, _texts(case.op))):
+        return
+    for other, tensor in case.inputs().tensors():
+        if other != path and tensor.is_floating_point() and tensor.dim() > 1:
+            yield from ((0.0, size - 1.0) for size in tensor.shape[-2:] if size > 2)
 
 
 def _ends(case: Case) -> Iterator[_End]:
@@ -117,7 +132,8 @@ def _ends(case: Case) -> Iterator[_End]:
         if written or not tensor.is_floating_point() or not tensor.numel() or not is_plain(tensor):
             continue
         values = tensor.detach().flatten().to(torch.float64)
-        for low, high in _ranges(case.op, base_name(path)):
+        known = [*_ranges(case.op, base_name(path)), *_pixels(case, path)]
+        for low, high in dict.fromkeys(known):
             inside = ((values > low) & (values < high)).nonzero().flatten()
             if 2 * len(inside) < len(values) or values.abs().max() > 2 * max(high, -low):
                 continue
@@ -216,8 +232,9 @@ def _script(case: Case, broken: _Broken) -> str:
 
 
 def _has_range(op: Op) -> bool:
-    """Whether a docstring names a closed range of an argument."""
-    return any(_ranges(op, item.name) for item in op.arguments if "Tensor" in str(item.type))
+    """Whether a docstring names a closed range of an argument, or the last pixel."""
+    names = [item.name for item in op.arguments if "Tensor" in str(item.type)]
+    return any(_ranges(op, name) for name in names) or any(map(_LAST.search, _texts(op)))
 
 
 FINDINGS = {
@@ -256,8 +273,9 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "Off by one at the end of a closed range: points on the last row of a picture that count as "
-        "outside, a table that is left at its last entry. A docstring names the range, as `[0, 1]`, and "
-        "the sample's numbers are in it. Some of them are moved to its ends, and beside them."
+        "outside, a table that is left at its last entry. A docstring names the range, as `[0, 1]`, or "
+        "the last pixel, as `(W - 1, H - 1)`, and the sample's numbers are in it. Some of them are moved "
+        "to its ends, and beside them."
     ),
     cannot_see=(
         "Ranges that no docstring names in brackets, results that are no smooth function of the number, "
