@@ -31,6 +31,7 @@ _NO_DERIVATIVE = re.compile(
     r"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers"
     r"|is\s+not\s+(the|its|a)\s+((true|exact)\s+)?(derivative|gradient)"
     rf"|{_GRADIENT}\s+is\s+not\s+(that|the\s+one)\s+of\b"
+    r"|,\s+not\s+the\s+((true|exact)\s+)?(derivative|gradient)\b"
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
     re.I,
 )

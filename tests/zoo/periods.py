@@ -159,3 +159,37 @@ def remainder_and_turns():
 
     split.register_fake(lambda x, period: (x.new_empty(x.shape), x.new_empty(x.shape)))
     return split
+
+
+ROWS = torch.tensor([[-7.1, 443.2512], [1.3, -29.9704], [12.2, 16.3233]])
+
+
+@aot(
+    (ROWS, torch.tensor([2.5, 0.001])),
+    requires_grad=[True],
+    skips=dict.fromkeys(("gradcheck.backward", "gradcheck.double"), "not-smooth"),
+)
+def remainder_of_periods_with_gradients():
+    """Correct: how many periods were taken off has no gradient, however short the period is."""
+
+    @torch.library.custom_op("zoo::remainder_of_periods_with_gradients", mutates_args=())
+    def split(x: Tensor, period: Tensor) -> Tuple[Tensor, Tensor]:
+        """The distance to the nearest whole number of periods, and that number, without a gradient.
+
+        A period of 0 is none.
+        """
+        if x.dim() != 2 or period.shape != x.shape[1:] or not bool((period >= 0).all()):
+            raise ValueError("rows, and a period for each column, please")
+        count = torch.where(period > 0, torch.round(x / torch.where(period > 0, period, 1)), 0)
+        return (x - count * period).contiguous(), count.contiguous()
+
+    @split.register_fake
+    def _(x, period):
+        dtype = torch.promote_types(x.dtype, period.dtype)
+        return x.new_empty(x.shape, dtype=dtype), x.new_empty(x.shape, dtype=dtype)
+
+    split.register_autograd(
+        lambda ctx, grad, _: (grad, -(grad * ctx.saved_tensors[0]).sum(0)),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output[1]),
+    )
+    return split

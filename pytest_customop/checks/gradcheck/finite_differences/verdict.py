@@ -12,6 +12,7 @@ from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, CheckSkipped, skip
 from .finding import FindingCodes, mismatch
 from .jacobian import RIGHT, WRONG, Pair, compare
+from .jumps import is_right_between_jumps
 from .kinks import has_hidden_kink
 from .projection import Draw, is_cheap, is_linear, is_small, torch_gradcheck_passes
 from .skips import (
@@ -237,9 +238,11 @@ def _report(
     for pair in wrong:
         for earlier_pair in earlier:
             if pair.same_place(earlier_pair) and earlier_pair.verdict == WRONG:
-                if has_hidden_kink(
-                    function, pair.source, pair.target, options, seed
-                ) or is_right_closer(function, pair, draw, options):
+                if (
+                    has_hidden_kink(function, pair.source, pair.target, options, seed)
+                    or is_right_closer(function, pair, draw, options)
+                    or is_right_between_jumps(function, pair, options)
+                ):
                     continue
                 coarse = narrow_gradient(function, pair, seed)
                 if coarse is not None:
