@@ -69,7 +69,14 @@ class _Pair(NamedTuple):
 
 
 class _Broken(NamedTuple):
-    """A number of periods after which the results differ, although they do not after another one."""
+    """A number of periods that changes the results, beside another one that does not.
+
+    Args:
+        pair: the tensor and its period.
+        row: that is moved; an element, if the period is a single number.
+        right, number: of periods: without an effect, and with one.
+        wrong: the difference.
+    """
 
     pair: _Pair
     row: int
@@ -148,32 +155,35 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
     calls = Caller(case)
     is_periodic = False
     for pair in [*_pairs(case)][:_MOST]:
-        row = _middle(case, pair)
-        here, beside = (_results(calls, pair, row, start) for start in (0.0, _OTHER))
-        if here is None or beside is None or not _differ(case, here, beside):
-            continue
-        wrongs: dict[int, Disagreement | None] = {}
-        for number in _numbers(case, pair):
-            after = _results(calls, pair, row, number)
-            if after is not None:
-                wrongs[number] = disagreement(case, after, here)
-        right = next(
-            (
-                number
-                for number, wrong in wrongs.items()
-                if wrong is None
-                and (after := _results(calls, pair, row, number + _OTHER)) is not None
-                and not _differ(case, after, beside)
-            ),
-            None,
-        )
-        if right is None:
-            continue
-        is_periodic = True
+        right, broken = _of_pair(calls, pair)
+        is_periodic |= right is not None
+        if broken is not None:
+            return True, broken
+    return is_periodic, None
+
+
+def _of_pair(calls: Caller, pair: _Pair) -> tuple[int | None, _Broken | None]:
+    """A number of periods that changes nothing, here and beside the row, and one that does."""
+    case, row = calls.case, _middle(calls.case, pair)
+    here, beside = (_results(calls, pair, row, start) for start in (0.0, _OTHER))
+    if here is None or beside is None or disagreement(case, here, beside) is None:
+        return None, None
+    wrongs: dict[int, Disagreement | None] = {}
+    for number in _numbers(case, pair):
+        after = _results(calls, pair, row, number)
+        if after is not None:
+            wrongs[number] = disagreement(case, after, here)
+
+    def is_right(number: int) -> bool:
+        after = _results(calls, pair, row, number + _OTHER)
+        return after is not None and disagreement(case, after, beside) is None
+
+    right = next((each for each, wrong in wrongs.items() if wrong is None and is_right(each)), None)
+    if right is not None:
         for number, wrong in wrongs.items():
             if wrong is not None:
-                return True, _Broken(pair, row, right, number, wrong)
-    return is_periodic, None
+                return right, _Broken(pair, row, right, number, wrong)
+    return right, None
 
 
 def _precise(case: Case) -> Case:
@@ -212,10 +222,6 @@ def _results(calls: Caller, pair: _Pair, row: int, number: float) -> Leaves | No
         return moved
 
     return copied_results(calls(calls.case.inputs().map_distinct(moved)))
-
-
-def _differ(case: Case, actual: Leaves, expected: Leaves) -> bool:
-    return disagreement(case, actual, expected) is not None
 
 
 def _script(case: Case, broken: _Broken) -> str:
