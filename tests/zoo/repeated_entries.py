@@ -294,7 +294,7 @@ def adds_up_what_a_user_has_twice():
     return _pair_scores("adds_up_what_a_user_has_twice", accumulate=True)
 
 
-@specimen(PAIRED, variant_notes=MISMATCH)
+@specimen(PAIRED)
 def pairs_of_distinct_users():
     """Correct: the backward overwrites, and a docstring says that no row is in two pairs."""
     return _pair_scores(
