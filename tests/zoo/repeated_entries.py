@@ -288,15 +288,15 @@ def overwrites_what_a_user_has_twice():
     return _pair_scores("overwrites_what_a_user_has_twice", accumulate=False)
 
 
-@specimen(PAIRED, twin_of="overwrites_what_a_user_has_twice")
+@specimen(PAIRED, twin_of=("overwrites_what_a_user_has_twice", "pairs_of_distinct_users"))
 def adds_up_what_a_user_has_twice():
     """The backward adds up."""
     return _pair_scores("adds_up_what_a_user_has_twice", accumulate=True)
 
 
-@specimen(PAIRED)
+@specimen(PAIRED, variant_notes=MISMATCH, shown_by="item.repeated")
 def pairs_of_distinct_users():
-    """Correct: the backward overwrites, and a docstring says that no row is in two pairs."""
+    """The backward overwrites, and a docstring says that no row is in two pairs: a note."""
     return _pair_scores(
         "pairs_of_distinct_users",
         accumulate=False,
