@@ -31,7 +31,6 @@ from ..cases.documented_gradients import (
     is_learned,
     is_not_differentiable,
 )
-from ..cases.entries_alone import entries_stand_alone
 from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.partial_gradients import has_gradient_of_some_output
@@ -45,6 +44,7 @@ from ..findings import (
     WITHIN_ROUNDING,
     Finding,
 )
+from .entries_alone import entries_stand_alone
 
 
 class Note(NamedTuple):

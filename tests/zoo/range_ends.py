@@ -14,7 +14,7 @@ JUMP = {"relations.range_ends": "jump-at-end-of-range"}
 
 
 def _lookup(name, right, said="`x` is in [0, 1]; what is outside is taken for the nearest end."):
-    """A curve between the entries of a table; `right(at, last)` is the upper neighbour of an entry."""
+    """A curve between the entries of a table; `right(at, last)` is the entry above an entry."""
 
     def kernel(x: Tensor, table: Tensor) -> Tensor:
         if x.dim() != 1 or table.dim() != 1 or len(table) < 2:
@@ -23,9 +23,9 @@ def _lookup(name, right, said="`x` is in [0, 1]; what is outside is taken for th
         where = x.clamp(0, 1) * last
         at = where.floor().long()
         share = where - at
-        beside = right(at, last)
-        upper = torch.where(beside > last, table.new_zeros(()), table[beside.clamp(max=last)])
-        lower = torch.where(beside > last, table.new_zeros(()), table[at])
+        above = right(at, last)
+        upper = torch.where(above > last, table.new_zeros(()), table[above.clamp(max=last)])
+        lower = torch.where(above > last, table.new_zeros(()), table[at])
         return (lower * (1 - share) + upper * share).contiguous()
 
     kernel.__doc__ = f"A curve through the entries of a table. {said}"
@@ -41,13 +41,13 @@ TABLE = (torch.tensor([0.3, 0.85, 0.21, 0.64]), tensor(9, low=1.0, high=2.0))
 
 @aot(TABLE, expected=JUMP)
 def table_without_its_last_entry():
-    """The last entry has no upper neighbour, and counts as outside."""
+    """Nothing is above the last entry, so it counts as outside."""
     return _lookup("table_without_its_last_entry", lambda at, last: at + 1)
 
 
 @aot(TABLE, twin_of="table_without_its_last_entry")
 def table_with_its_last_entry():
-    """The last entry is its own upper neighbour."""
+    """The last entry stands above itself too."""
     return _lookup("table_with_its_last_entry", lambda at, last: (at + 1).clamp(max=last))
 
 
@@ -118,7 +118,7 @@ LINES = (tensor(3, 7, low=1.0, high=2.0), torch.tensor([0.4, 3.7, 2.2]))
 
 @aot(LINES, expected=JUMP)
 def line_without_its_last_point():
-    """The last point has no neighbour on its right, and counts as outside."""
+    """Nothing is on the right of the last point, so it counts as outside."""
     return _heights(
         "line_without_its_last_point", lambda x, last: (x >= 0) & (x.floor() + 1 <= last)
     )

@@ -81,6 +81,12 @@ class Compilation:
             if self.harness.config == OP_ONLY:
                 raise
             self._compare_op_only(case, where)
+        except CheckFailed as failure:
+            if not self._is_of_generated_code(expected, failure.finding):
+                raise
+            text = f"{failure.finding.message}; {_OF_GENERATED_CODE}"
+            noted = replace(failure.finding, message=text, note=TORCH_LIMIT)
+            raise CheckFailed(noted) from failure.__cause__
         except CompiledRaises as raised:
             if _is_recompile(raised.error):
                 raise
@@ -99,16 +105,7 @@ class Compilation:
         arguments = expected.case.inputs()
         if self.dynamic:
             mark_dynamic(arguments)
-        try:
-            assert_matches(expected, lambda: self.harness.run(self.function, arguments), where)
-        except NoneDiffers:
-            raise
-        except CheckFailed as failure:
-            if self._is_of_generated_code(expected, failure.finding):
-                text = f"{failure.finding.message}; {_OF_GENERATED_CODE}"
-                noted = replace(failure.finding, message=text, note=TORCH_LIMIT)
-                raise CheckFailed(noted) from failure.__cause__
-            raise
+        assert_matches(expected, lambda: self.harness.run(self.function, arguments), where)
 
     def _is_of_generated_code(self, expected: EagerRecord, finding: Finding) -> bool:
         """Whether gradients are wrong only in the code that Inductor generates for torch's own ops.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -105,6 +106,14 @@ def is_so_in_double(case: Case, ask: Callable[[Case], bool]) -> bool:
         return ask(case.widened())
     except RuntimeError:
         return True
+
+
+def in_double_if_taken(case: Case) -> Case:
+    """The case in double precision; the case itself if the op or the device does not support it."""
+    with contextlib.suppress(RuntimeError):  # the device has no such dtype
+        wide = case.widened()
+        return case if wide.eager.error is not None else wide
+    return case
 
 
 def is_unsteady(again: Callable[[], Leaves], first: Leaves, second: Leaves, name: str) -> bool:

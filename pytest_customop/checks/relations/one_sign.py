@@ -21,6 +21,7 @@ from ..values.memory.calls import (
     expression,
     skip_if_no_results,
     skip_if_random,
+    with_argument,
 )
 from ..values.memory.limited_copy import answer_if_taken
 
@@ -136,10 +137,8 @@ def _answer(case: Case, path: str) -> tuple[bool, _Broken | None]:
 
 
 def _results(calls: Caller, path: str, numbers: torch.Tensor) -> Leaves | None:
-    def replaced(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        return numbers.clone() if name == path else tensor
-
-    return copied_results(calls(calls.case.inputs().map_distinct(replaced)))
+    """Copies of what the op gives for other numbers; None if it raises."""
+    return copied_results(calls(with_argument(calls.case.inputs(), path, numbers.clone())))
 
 
 def _error(results: Leaves | None, back: _Back, given: torch.Tensor) -> float | None:

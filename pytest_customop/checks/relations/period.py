@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from ..values.memory.calls import (
     skip_if_random,
 )
 from ..values.memory.limited_copy import answer_if_taken
-from .compare import Disagreement, disagreement
+from .compare import Disagreement, disagreement, in_double_if_taken
 from .scripts import call_lines, position
 
 _PERIOD = re.compile(
@@ -69,7 +68,7 @@ class _Pair(NamedTuple):
 
 
 class _Broken(NamedTuple):
-    """A number of periods that changes the results, beside another one that does not.
+    """A number of periods that changes the results, and another one that does not.
 
     Args:
         pair: the tensor and its period.
@@ -88,7 +87,8 @@ class _Broken(NamedTuple):
 def check_period(case: Case) -> None:
     """Add whole periods to one row of a tensor.
 
-    Where results stay the same for one number of periods, also beside the row, they must do so for all.
+    Where results stay the same for one number of periods, also with the row a part of a period away, they
+    must do so for all.
     """
     skip_if_no_results(case)
     skip_if_random(case)
@@ -163,10 +163,10 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 
 
 def _of_pair(calls: Caller, pair: _Pair) -> tuple[int | None, _Broken | None]:
-    """A number of periods that changes nothing, here and beside the row, and one that does."""
+    """A number of periods that changes nothing, with the row at two places, and one that does."""
     case, row = calls.case, _middle(calls.case, pair)
-    here, beside = (_results(calls, pair, row, start) for start in (0.0, _OTHER))
-    if here is None or beside is None or disagreement(case, here, beside) is None:
+    here, apart = (_results(calls, pair, row, start) for start in (0.0, _OTHER))
+    if here is None or apart is None or disagreement(case, here, apart) is None:
         return None, None
     wrongs: dict[int, Disagreement | None] = {}
     for number in _numbers(case, pair):
@@ -176,7 +176,7 @@ def _of_pair(calls: Caller, pair: _Pair) -> tuple[int | None, _Broken | None]:
 
     def is_right(number: int) -> bool:
         after = _results(calls, pair, row, number + _OTHER)
-        return after is not None and disagreement(case, after, beside) is None
+        return after is not None and disagreement(case, after, apart) is None
 
     right = next((each for each, wrong in wrongs.items() if wrong is None and is_right(each)), None)
     if right is not None:
@@ -188,11 +188,8 @@ def _of_pair(calls: Caller, pair: _Pair) -> tuple[int | None, _Broken | None]:
 
 def _precise(case: Case) -> Case:
     """The case in double precision, if the op takes it, with the tolerances of this check."""
-    with contextlib.suppress(RuntimeError):  # the device may have no such dtype
-        wide = case.widened()
-        case = case if wide.eager.error is not None else wide
     dtypes = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-    return replace(case, tolerances=dict.fromkeys(dtypes, _TOLERANCE))
+    return replace(in_double_if_taken(case), tolerances=dict.fromkeys(dtypes, _TOLERANCE))
 
 
 def _numbers(case: Case, pair: _Pair) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from ..values.memory.calls import (
     skip_if_random,
 )
 from ..values.memory.limited_copy import answer_if_taken
+from .compare import in_double_if_taken
 from .scripts import call_lines, position
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
@@ -37,10 +37,10 @@ _SPECIAL = re.compile(
 )
 # Away from a number, as parts of the range: two small steps, and two that are ten times as large.
 _STEPS = (1e-4, 2e-4, 1e-3, 2e-3)
-_INSIDE = 0.37  # a place in the range, as a part of it
+_PLACE = 0.37  # a place in the range, as a part of it
 _ELEMENTS = 3  # of a tensor that are moved
 _SMOOTH = 5.0  # between ten times smaller steps, the results must change this many times less
-_JUMP = 20.0  # times the change between two steps beside the end
+_JUMP = 20.0  # times the change between two steps next to the end
 _LEAST = 1e-2  # of the largest result, for a jump
 
 
@@ -66,19 +66,19 @@ class _Broken(NamedTuple):
     Args:
         end: the end.
         name: of the result.
-        at, beside: the result's element that changes most, at the end and beside it.
+        at, near: the result's element that changes most, at the end and next to it.
         place: of this element in the flattened result.
     """
 
     end: _End
     name: str
     at: float
-    beside: float
+    near: float
     place: int
 
 
 def check_range_ends(case: Case) -> None:
-    """Move an element to the ends of a range that a docstring names, and to numbers beside them."""
+    """Move an element to the ends of a range that a docstring names, and to numbers next to them."""
     skip_if_no_results(case)
     skip_if_random(case)
     if not any(_ends(case)):
@@ -87,12 +87,12 @@ def check_range_ends(case: Case) -> None:
     reason = "the results do not change smoothly with an element in the range"
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
-        end, name, at, beside, _ = broken
+        end, name, at, near, _ = broken
         raise fail(
             "jump-at-end-of-range",
             f"{case.op.name}: with an element of {end.path} at {end.end:g}, an end of its documented "
-            f"range, {name} is {at:g}; with {_beside(end, _STEPS[0]):.6g} it is {beside:g}",
-            "Everywhere else that was tried, the results change smoothly.",
+            f"range, {name} is {at:g}; with {_inside(end, _STEPS[0]):.6g} it is {near:g}",
+            "At another place in the range, the results change smoothly.",
             repro=_script(case, broken),
         )
 
@@ -100,7 +100,7 @@ def check_range_ends(case: Case) -> None:
 def _ranges(op: Op, name: str) -> list[tuple[float, float]]:
     """The closed ranges in sentences that name an argument, from 0 or less to more than 0.
 
-    None if the ends may be special.
+    Empty if the ends may be special.
     """
     texts = _texts(op)
     named = re.compile(rf"\b{re.escape(name.removesuffix('s'))}s?\b", re.I)
@@ -142,19 +142,16 @@ def _ends(case: Case) -> Iterator[_End]:
                 yield _End(path, element, low, high - low)
 
 
-def _beside(end: _End, step: float) -> float:
+def _inside(end: _End, step: float) -> float:
     return end.end + step * end.inward
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether results change smoothly with an element, and the first end at which they jump."""
-    with contextlib.suppress(RuntimeError):  # the device may have no double precision
-        wide = case.widened()
-        case = case if wide.eager.error is not None else wide
-    calls = Caller(case)
+    calls = Caller(in_double_if_taken(case))
     is_taken = False
-    for end in _ends(case):
-        is_smooth, jump = _jump(calls, end._replace(end=_beside(end, _INSIDE)))
+    for end in _ends(calls.case):
+        is_smooth, jump = _jump(calls, end._replace(end=_inside(end, _PLACE)))
         if not is_smooth or jump is not None:
             continue
         is_smooth, jump = _jump(calls, end)
@@ -165,7 +162,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 
 
 def _jump(calls: Caller, end: _End) -> tuple[bool, _Broken | None]:
-    """Whether results change smoothly beside a number, and the first one that jumps at it."""
+    """Whether results change smoothly next to a number, and the first one that jumps at it."""
     runs = [_results(calls, end, step) for step in (0.0, *_STEPS)]
     is_smooth = False
     for name in runs[0] or ():
@@ -184,8 +181,8 @@ def _jump(calls: Caller, end: _End) -> tuple[bool, _Broken | None]:
         jump = (at - close).abs().flatten()
         if _largest(jump) > max(_JUMP * coarse, _LEAST * _largest(at), _LEAST * _largest(close)):
             place = int(jump.argmax())
-            at_end, beside = (float(each.flatten()[place]) for each in (at, close))
-            return True, _Broken(end, name, at_end, beside, place)
+            at_end, near = (float(each.flatten()[place]) for each in (at, close))
+            return True, _Broken(end, name, at_end, near, place)
     return is_smooth, None
 
 
@@ -198,13 +195,13 @@ def _largest(tensor: torch.Tensor) -> float:
 
 
 def _results(calls: Caller, end: _End, step: float) -> dict[str, torch.Tensor] | None:
-    """The floating-point results with the element beside the end; None if the op raises."""
+    """The floating-point results with the element next to the end; None if the op raises."""
 
     def moved(path: str, tensor: torch.Tensor) -> torch.Tensor:
         if path != end.path:
             return tensor
         moved = tensor.detach().clone(memory_format=torch.contiguous_format)
-        moved.view(-1)[end.element] = _beside(end, step)
+        moved.view(-1)[end.element] = _inside(end, step)
         return moved
 
     leaves = copied_results(calls(calls.case.inputs().map_distinct(moved)))
@@ -226,8 +223,8 @@ def _script(case: Case, broken: _Broken) -> str:
         + f"    {place} = {place}.detach().clone(memory_format=torch.contiguous_format)\n"
         + f"    {place}.view(-1)[{end.element}] = number\n"
         + f"    return call(args, kwargs)[{position(case, name)}].flatten()[{broken.place}]\n\n\n"
-        + f"at, beside = result({end.end}), result({_beside(end, _STEPS[0])!r})\n"
-        + f"torch.testing.assert_close(at, beside, rtol={_LEAST}, atol={_LEAST})\n"
+        + f"at, near = result({end.end}), result({_inside(end, _STEPS[0])!r})\n"
+        + f"torch.testing.assert_close(at, near, rtol={_LEAST}, atol={_LEAST})\n"
     )
 
 
@@ -241,14 +238,14 @@ FINDINGS = {
     "jump-at-end-of-range": Explanation(
         meaning=(
             "With an element at an end of the range that a docstring names, `[0, 1]` for example, a result "
-            "is far from what it is directly beside the end. Elsewhere in the range it changes smoothly."
+            "is far from what it is directly next to the end. Elsewhere in the range it changes smoothly."
         ),
         why=(
             "The ends are ordinary input: the corner of a picture, the last entry of a table, a "
             "probability of 1. A test with random numbers never meets them."
         ),
         fix=(
-            "Treat the end as part of the range: `<=` in place of `<`, and clamp the upper neighbour of an "
+            "Treat the end as part of the range: `<=` in place of `<`, and clamp the upper index of an "
             "interpolation. If the end does not belong to the range, write `[0, 1)`."
         ),
         before="""
@@ -275,7 +272,7 @@ CHECK = Check(
         "Off by one at the end of a closed range: points on the last row of a picture that count as "
         "outside, a table that is left at its last entry. A docstring names the range, as `[0, 1]`, or "
         "the last pixel, as `(W - 1, H - 1)`, and the sample's numbers are in it. Some of them are moved "
-        "to its ends, and beside them."
+        "to its ends, and next to them."
     ),
     cannot_see=(
         "Ranges that no docstring names in brackets, results that are no smooth function of the number, "

@@ -13,9 +13,7 @@ from .jacobian import Pair
 from .vectors import ROUNDING, CallError, OutputsChanged, VectorFunction
 
 _CLOSER = 1e-6  # the smaller step, as a part of the step
-_SHARE = (
-    1e-2  # of the formula's slope: how far the difference quotient of the small step may be off
-)
+_SHARE = 1e-2  # of the formula's slope: how far the quotient of the small step may be off
 _CLEAR = 100.0  # roundings of the output: a slope that the small step must show
 # Roundings of float32 that a jump exceeds: an op that computes in float32 also has steps.
 _JUMP = 100.0
