@@ -51,6 +51,21 @@ def table_with_its_last_entry():
     return _lookup("table_with_its_last_entry", lambda at, last: (at + 1).clamp(max=last))
 
 
+STEEP = (torch.tensor([0.3, 0.85, 0.21, 0.64]), torch.tensor([1.0, 1.4, 0.8, 2.0, 0.1]))
+
+
+@aot(STEEP, expected=JUMP)
+def steep_table_without_its_last_entry():
+    """The last entry is small, so the jump is little against the way that the curve falls there."""
+    return _lookup("steep_table_without_its_last_entry", lambda at, last: at + 1)
+
+
+@aot(STEEP, twin_of="steep_table_without_its_last_entry")
+def steep_table_with_its_last_entry():
+    """Steep, and no jump."""
+    return _lookup("steep_table_with_its_last_entry", lambda at, last: (at + 1).clamp(max=last))
+
+
 @aot(TABLE)
 def half_open_table():
     """Correct: the docstring leaves the upper end out."""

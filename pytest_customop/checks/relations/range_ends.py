@@ -40,7 +40,7 @@ _STEPS = (1e-4, 2e-4, 1e-3, 2e-3)
 _PLACE = 0.37  # a place in the range, as a part of it
 _ELEMENTS = 3  # of a tensor that are moved
 _SMOOTH = 5.0  # between ten times smaller steps, the results must change this many times less
-_JUMP = 20.0  # times the change between two steps next to the end
+_JUMP = 20.0  # times the change over the next step, which is as long
 _LEAST = 1e-2  # of the largest result, for a jump
 
 
@@ -179,7 +179,7 @@ def _jump(calls: Caller, end: _End) -> tuple[bool, _Broken | None]:
             return False, None
         is_smooth = True
         jump = (at - close).abs().flatten()
-        if _largest(jump) > max(_JUMP * coarse, _LEAST * _largest(at), _LEAST * _largest(close)):
+        if _largest(jump) > max(_JUMP * fine, _LEAST * _largest(at), _LEAST * _largest(close)):
             place = int(jump.argmax())
             at_end, near = (float(each.flatten()[place]) for each in (at, close))
             return True, _Broken(end, name, at_end, near, place)
