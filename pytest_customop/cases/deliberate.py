@@ -15,6 +15,7 @@ from ..core.tracebacks import chain, frames_of, is_of_author, raised_on_purpose,
 from ..declare.ops import Op
 from ..findings import REFUSED_ON_PURPOSE, CheckFailed, fail
 from .documentation import python_functions, texts_about, texts_beside
+from .documented import sentences
 
 _ESTIMATE = re.compile(
     r"straight[- ]?through|\bSTE\b|surrogate (gradient|derivative)|pseudo-?gradient|gradient estimat"
@@ -32,7 +33,8 @@ _NO_DERIVATIVE = re.compile(
     r"|is\s+not\s+(the|its|a)\s+((true|exact)\s+)?(derivative|gradient)"
     rf"|{_GRADIENT}\s+is\s+not\s+(that|the\s+one)\s+of\b"
     r"|,\s+not\s+the\s+((true|exact)\s+)?(derivative|gradient)\b"
-    rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}",
+    rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}"
+    rf"|{_PURPOSE}\w*\s+(not|never)\s+differentiated|\bconstants?\s+(for|in|to)\s+the\s+{_GRADIENT}",
     re.I,
 )
 # One sentence, possibly over several lines, which says that a gradient is clipped.
@@ -100,7 +102,8 @@ def is_estimate_by_module(op: Op) -> bool:
 
 def is_no_derivative_by_source(op: Op) -> bool:
     """Whether the source says that the backward deliberately gives something other than the derivative."""
-    return _says(op, _NO_DERIVATIVE)
+    in_one_line = sentences(op, of_op=True)
+    return _says(op, _NO_DERIVATIVE) or any(map(_NO_DERIVATIVE.search, in_one_line))
 
 
 def gives_ties_by_source(op: Op) -> bool:
