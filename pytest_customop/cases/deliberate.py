@@ -43,6 +43,12 @@ _CLIPPED = re.compile(
     r"|\b(clip|clamp)(s|ped|ping|ed|ing)\s+((the|its|each|incoming)\s+)*gradient",
     re.I,
 )
+# One sentence which says that what the backward gives depends on the sign of grad_output.
+_BY_SIGN = re.compile(
+    rf"\b(positive|negative)\s+(incoming\s+|upstream\s+|output\s+)?{_GRADIENT}s?\b"
+    rf"|\bsigns?\s+of\s+(the\s+|its\s+)?(incoming\s+|upstream\s+|output\s+)?(grad_out\w*|{_GRADIENT})",
+    re.I,
+)
 # One line which says that all, each or every one of several maxima get the gradient.
 _EVERY_TIE = re.compile(
     rf"^(?=.*{_GRADIENT}).*\b(all|each|every)\b[^.\n]{{0,40}}"
@@ -122,6 +128,11 @@ def clips_by_docstring(op: Op) -> bool:
     Only docstrings are read: clamping in the code of a backward may itself be the mistake.
     """
     return any(map(_CLIPPED.search, texts_about(op)))
+
+
+def depends_on_sign_by_docstring(op: Op) -> bool:
+    """Whether a docstring says that the backward treats positive and negative gradients differently."""
+    return any(map(_BY_SIGN.search, sentences(op, of_op=True)))
 
 
 def names_limit(op: Op) -> bool:

@@ -13,6 +13,7 @@ from ..cases.argument_names import names_offsets
 from ..cases.case import Case
 from ..cases.deliberate import (
     clips_by_docstring,
+    depends_on_sign_by_docstring,
     gives_ties_by_source,
     is_estimate_by_module,
     is_estimate_by_source,
@@ -154,6 +155,10 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(NOT_ASKED, "the op's source says that its gradient differs on purpose")
     if finding.code in _OF_FORMULA and clips_by_docstring(case.op):
         return Note(NOT_ASKED, "a docstring of the op says that its gradient is clipped")
+    if finding.code == "backward-not-linear" and depends_on_sign_by_docstring(case.op):
+        return Note(
+            NOT_ASKED, "a docstring says that the sign of a gradient decides what is passed"
+        )
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
     if finding.note == REFUSED_ON_PURPOSE:

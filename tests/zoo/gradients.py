@@ -405,6 +405,23 @@ def differentiates_the_gain():
     return _one_gain(differentiates_the_gain, backward)
 
 
+@specimen((MATRIX,), requires_grad=True, notes={"backward.linear": "backward-not-linear"})
+def passes_gradients_back_into_the_range():
+    """What is below 0 gets the gradient that would lift it, as the docstring says."""
+
+    @torch.library.custom_op("zoo::passes_gradients_back_into_the_range", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """No less than 0, straight through: where `x` is below, it passes a negative gradient only."""
+        return x.clamp(min=0).contiguous()
+
+    op.register_fake(lambda x: x.new_empty(x.shape))
+    op.register_autograd(
+        lambda ctx, grad: grad * ((ctx.saved_tensors[0] >= 0) | (grad < 0)),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    return op
+
+
 @specimen(
     (MATRIX,),
     expected={
