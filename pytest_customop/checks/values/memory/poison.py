@@ -81,10 +81,10 @@ def likely_sizes(case: Case) -> set[int]:
 
 def filling_lines(sizes: Iterable[int]) -> str:
     """The lines of a script that define `fill(byte, nan)`, which fills fresh memory from then on."""
-    if "numpy" not in sys.modules:
-        return _FILL_LINES.format(blocks="")
-    blocks = _BLOCK_LINES.format(sizes=sorted(size for size in sizes if size))
-    return _FILL_LINES.format(blocks=blocks)
+    known = "numpy" in sys.modules
+    return ("import numpy\n" if known else "") + _FILL_LINES.format(
+        sizes=sorted(size for size in sizes if size), numpy=_NUMPY_LINE if known else ""
+    )
 
 
 _FILL_LINES = """
@@ -94,12 +94,12 @@ torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def fill(byte, nan):
-{blocks}    torch.utils.deterministic.fill_uninitialized_memory = nan
-"""
-_BLOCK_LINES = """    import numpy
-
+    torch.utils.deterministic.fill_uninitialized_memory = False
     for size in {sizes}:
-        [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
+        [torch.full([size], byte, dtype=torch.uint8) for _ in range(8)]
+{numpy}    torch.utils.deterministic.fill_uninitialized_memory = nan
+"""
+_NUMPY_LINE = """        [numpy.full(size, byte, dtype=numpy.uint8) for _ in range(8)]
 """
 
 
