@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(
 KERNEL = """
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 void differences(const float *x, float *out, size_t n) {
     for (size_t i = 0; i < n - 1; i++) out[i] = x[i + 1] - x[i];
@@ -28,6 +29,13 @@ void differences(const float *x, float *out, size_t n) {
 
 void careful_differences(const float *x, float *out, size_t n) {
     for (size_t i = 0; i + 1 < n; i++) out[i] = x[i + 1] - x[i];
+}
+
+void bins(const float *x, float *out, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!(x[i] >= 0 && x[i] <= 1)) abort();  // for a write before or behind the bins
+        out[x[i] < 1 ? (int)(x[i] * 4) : 3] += 1;
+    }
 }
 """
 SOURCE = """
@@ -75,6 +83,26 @@ def test_careless(): ...
 def test_plain(): ...
 
 def test_unmarked(): ...
+"""
+BINS = """
+import ctypes
+from pathlib import Path
+import torch
+from pytest_customop import customop_cases, tensor
+
+KERNELS = ctypes.CDLL(str(Path(__file__).parent / "kernel.so"))
+
+@torch.library.custom_op("NS::bins", mutates_args=())
+def bins(x: torch.Tensor) -> torch.Tensor:
+    x, out = x.contiguous(), torch.zeros(4)
+    pointer = lambda t: ctypes.c_void_p(t.data_ptr())
+    KERNELS.bins(pointer(x), pointer(out), ctypes.c_size_t(x.numel()))
+    return out
+
+bins.register_fake(lambda x: x.new_empty(4))
+
+@customop_cases("NS::bins", [(tensor(6, low=0.1, high=0.9),)])
+def test_bins(): ...
 """
 CHECKS = "fake.forward,values.mutation"
 
@@ -145,6 +173,16 @@ def test_a_correct_native_op_is_silent_and_its_samples_run_here(native: Suite) -
     assert ("0",) in there
     assert "not run" not in result.stdout.str()
     assert len({*_pids(native, "imports")}) == 2
+
+
+def test_a_kernel_that_trusts_the_range_of_numbers_gets_no_others_here(native: Suite) -> None:
+    native.test(BINS, ops="")
+    checks = "values.mutation,values.repeat,values.uninitialized,relations.special_entry"
+    options = ("--customop-report=report.json", "--customop-variants=off")
+    result = native.run(*options, checks=checks)
+    assert result.ret == 0
+    passed = {each["check"] for each in native.results() if each["outcome"] == "passed"}
+    assert {"values.mutation", "values.repeat", "values.uninitialized"} <= passed
 
 
 def test_a_session_without_any_option(native: Suite) -> None:

@@ -17,7 +17,7 @@ from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, sk
 from ..check import Check
 from .conditional_writes import may_stay_unwritten
 from .memory.calls import Caller, expression, plain_arguments, with_argument
-from .memory.perturb import EXTREMES, REVERSED, Change, changeable
+from .memory.perturb import EXTREMES, REVERSED, Change, changeable, safe_changes
 from .memory.placement import LAYOUTS, rearrange
 from .memory.storage import Snapshot, Write
 from .memory.trial import Trial, trial_of
@@ -104,7 +104,7 @@ def _trials(case: Case) -> Iterator[Trial]:
         return
     drawn = case.inputs()
     if changeable(drawn):
-        for change in EXTREMES:
+        for change in safe_changes(case, EXTREMES):
             guarded = _moved(case, OFFSET, change.apply(drawn))
             script = _lines(case, change, drawn)
             description = f", with values {change.description}"

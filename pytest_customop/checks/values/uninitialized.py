@@ -20,7 +20,7 @@ from .memory.calls import (
     skip_if_no_results,
     skip_if_random,
 )
-from .memory.perturb import EXTREMES, changeable
+from .memory.perturb import EXTREMES, changeable, safe_changes
 from .memory.poison import (
     FIRST,
     SECOND,
@@ -60,9 +60,9 @@ def _trials(case: Case) -> Iterator[_Inputs]:
     yield _Inputs("", case.inputs, "\n\nsome = inputs\n")
     if not case.may_take_other_branches:
         return
-    arguments = case.inputs()
-    if changeable(arguments):
-        change = EXTREMES[0]
+    changes = safe_changes(case, EXTREMES[:1])
+    if changes and changeable(case.inputs()):
+        change = changes[0]
         description = f", with {change.description}"
         script = change.script() + "\n\nsome = changed\n"
         yield _Inputs(description, lambda: change.apply(case.inputs()), script)

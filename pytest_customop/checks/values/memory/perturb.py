@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.crash_risk import may_crash
 from ....cases.tensors import is_differentiable, is_plain
 
 _NAN = "float('nan')"
@@ -51,6 +53,14 @@ class Change:
         wide = tensor.to(_WIDE.get(tensor.dtype, tensor.dtype))
         changed: torch.Tensor = eval(self.code, {"torch": torch, "t": wide})
         return changed
+
+    def keeps_range(self, arguments: Arguments) -> bool:
+        """Whether every new value lies between the smallest and the largest one of its tensor."""
+        for _, tensor in self.targets(arguments):
+            old, new = tensor.detach(), self.values(tensor.detach())
+            if old.is_complex() or not bool(((new >= old.min()) & (new <= old.max())).all()):
+                return False
+        return True
 
     def script(self) -> str:
         """Script lines that define `changed()`: `inputs()` with the new values."""
@@ -123,6 +133,18 @@ def changed():
                     t.copy_({code})
     return args, kwargs
 """
+
+
+def safe_changes(case: Case, changes: Sequence[Change]) -> Sequence[Change]:
+    """Those changes that no kernel answers by writing to memory of others.
+
+    Compiled code may compute positions from numbers, as a histogram does, and check none of them. It gets
+    no number that is outside of the range of the sample.
+    """
+    if not may_crash(case):
+        return changes
+    drawn = case.inputs()
+    return [change for change in changes if change.keeps_range(drawn)]
 
 
 def changeable(arguments: Arguments) -> list[tuple[str, torch.Tensor]]:
