@@ -143,3 +143,40 @@ def line_without_its_last_point():
 def line_with_its_last_point():
     """It is part of the line."""
     return _heights("line_with_its_last_point", lambda x, last: (x >= 0) & (x <= last))
+
+
+PCM = (torch.tensor([[1200, -7000, 300, 15], [-20, 90, -4000, 260]], dtype=torch.int16),)
+
+
+def _peaks(name, magnitudes, said="The largest magnitude of each row of 16-bit samples, [N, T]."):
+    def kernel(pcm: Tensor) -> Tensor:
+        if pcm.dtype != torch.int16 or pcm.dim() != 2 or pcm.shape[1] == 0:
+            raise ValueError("rows of int16, please")
+        return magnitudes(pcm).amax(1).to(torch.float32) / 2**15
+
+    kernel.__doc__ = said
+    peaks = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    peaks.register_fake(lambda pcm: pcm.new_empty(pcm.shape[:1], dtype=torch.float32))
+    return peaks
+
+
+@aot(PCM, expected=JUMP)
+def peak_without_full_scale():
+    """In int16 the magnitude of -32768 is -32768."""
+    return _peaks("peak_without_full_scale", torch.abs)
+
+
+@aot(PCM, twin_of="peak_without_full_scale")
+def peak_at_full_scale():
+    """The magnitude in a wider dtype."""
+    return _peaks("peak_at_full_scale", lambda pcm: pcm.to(torch.int32).abs())
+
+
+@aot(PCM)
+def peak_of_what_is_there():
+    """Correct: the smallest number stands for a gap."""
+    return _peaks(
+        "peak_of_what_is_there",
+        lambda pcm: torch.where(pcm == -(2**15), 0, pcm.to(torch.int32)).abs(),
+        "The largest magnitude of each row of 16-bit samples; the smallest int16 is a missing one.",
+    )

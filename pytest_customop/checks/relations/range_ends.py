@@ -1,4 +1,4 @@
-"""`relations.range_ends`: at an end of a documented range the results do not jump."""
+"""`relations.range_ends`: at an end of a documented range, or of a dtype's, the results do not jump."""
 
 from __future__ import annotations
 
@@ -35,9 +35,20 @@ _SPECIAL = re.compile(
     r"|excluded|disable[sd]?|at or (above|below)|on or (outside|beyond))\b",
     re.I,
 )
+# The smallest or largest number of a dtype has a meaning of its own, or does not belong to the range.
+_RESERVED = re.compile(
+    r"\b(sentinels?|missing|no[- ]?data|reserved|padding|invalid|ignored|unused|symmetric\w*|masks?|codes?"
+    r"|packed|bit[- ]?(fields?|planes?|strings?)|flags?|labels?|ids?|ind(ex|ices))\b"
+    r"|-\s*(12[78]|3276[78])\b",
+    re.I,
+)
+_NARROW = (torch.int8, torch.uint8, torch.int16)
+_NAMES_NARROW = re.compile(r"\bu?int(8|16)\b|\b(8|16)[- ]?bits?\b|\bPCM\b", re.I)
 # Away from a number, as parts of the range: two small steps, and two that are ten times as large.
 _STEPS = (1e-4, 2e-4, 1e-3, 2e-3)
 _PLACE = 0.37  # a place in the range, as a part of it
+_INTEGER_STEPS = (1, 2, 10, 20)
+_INTEGER_PLACE = 0.05
 _ELEMENTS = 3  # of a tensor that are moved
 _SMOOTH = 5.0  # between ten times smaller steps, the results must change this many times less
 _JUMP = 20.0  # times the change over the next step, which is as long
@@ -51,13 +62,21 @@ class _End(NamedTuple):
         path: of the tensor.
         element: of the flattened tensor.
         end: the number.
-        inward: the length of the range, negative for its upper end.
+        steps: from it into the range, as in `_STEPS`.
+        place: a number in the range.
+        of: whose range it is, for a message.
     """
 
     path: str
     element: int
     end: float
-    inward: float
+    steps: tuple[float, ...]
+    place: float
+    of: str
+
+    def inside(self, step: float) -> float:
+        """The number that is a step away from the end."""
+        return self.end + step
 
 
 class _Broken(NamedTuple):
@@ -82,7 +101,9 @@ def check_range_ends(case: Case) -> None:
     skip_if_no_results(case)
     skip_if_random(case)
     if not any(_ends(case)):
-        reason = "no docstring names a closed range that the numbers of a tensor are in"
+        reason = (
+            "no docstring names a closed range, or narrow integers, that a tensor's numbers are in"
+        )
         raise skip("nothing-to-check", reason, unjudged=False)
     reason = "the results do not change smoothly with an element in the range"
     broken = answer_if_taken(case, _answer, reason)
@@ -90,8 +111,8 @@ def check_range_ends(case: Case) -> None:
         end, name, at, near, _ = broken
         raise fail(
             "jump-at-end-of-range",
-            f"{case.op.name}: with an element of {end.path} at {end.end:g}, an end of its documented "
-            f"range, {name} is {at:g}; with {_inside(end, _STEPS[0]):.6g} it is {near:g}",
+            f"{case.op.name}: with an element of {end.path} at {end.end:g}, an end of {end.of}, "
+            f"{name} is {at:g}; with {end.inside(end.steps[0]):.6g} it is {near:g}",
             "At another place in the range, the results change smoothly.",
             repro=_script(case, broken),
         )
@@ -128,22 +149,42 @@ def _pixels(case: Case, path: str) -> Iterator[tuple[float, float]]:
 def _ends(case: Case) -> Iterator[_End]:
     """The elements that are moved: some that are inside of a range, in a tensor most of which is."""
     for path, tensor in case.inputs().tensors():
-        written = base_name(path) in case.op.mutated
-        if written or not tensor.is_floating_point() or not tensor.numel() or not is_plain(tensor):
+        if base_name(path) in case.op.mutated or not tensor.numel() or not is_plain(tensor):
             continue
         values = tensor.detach().flatten().to(torch.float64)
-        known = [*_ranges(case.op, base_name(path)), *_pixels(case, path)]
-        for low, high in dict.fromkeys(known):
+        for low, high, steps, part, of in _ranges_of(case, path, tensor):
             inside = ((values > low) & (values < high)).nonzero().flatten()
             if 2 * len(inside) < len(values) or values.abs().max() > 2 * max(high, -low):
                 continue
             for element in inside[:_ELEMENTS].tolist():
-                yield _End(path, element, high, low - high)
-                yield _End(path, element, low, high - low)
+                for end, sign in ((high, -1), (low, 1)):
+                    inward = tuple(sign * step for step in steps)
+                    place = end + sign * part
+                    yield _End(path, element, end, inward, place, of)
 
 
-def _inside(end: _End, step: float) -> float:
-    return end.end + step * end.inward
+def _ranges_of(
+    case: Case, path: str, tensor: torch.Tensor
+) -> Iterator[tuple[float, float, tuple[float, ...], float, str]]:
+    """The ends of each range of a tensor's numbers, steps, the distance of a place inside, and whose."""
+    if tensor.is_floating_point():
+        known = [*_ranges(case.op, base_name(path)), *_pixels(case, path)]
+        for low, high in dict.fromkeys(known):
+            length = high - low
+            steps = tuple(step * length for step in _STEPS)
+            yield low, high, steps, _PLACE * length, "its documented range"
+    elif tensor.dtype in _NARROW and _has_whole_range(case.op):
+        limits = torch.iinfo(tensor.dtype)
+        part = float(int(_INTEGER_PLACE * (limits.max - limits.min)))
+        of = f"the range of {str(tensor.dtype).removeprefix('torch.')}"
+        yield float(limits.min), float(limits.max), _INTEGER_STEPS, part, of
+
+
+def _has_whole_range(op: Op) -> bool:
+    """Whether a docstring names narrow integers, and gives neither end of their range a meaning."""
+    said = [*sentences(op)]
+    is_special = any(_SPECIAL.search(each) or _RESERVED.search(each) for each in said)
+    return any(map(_NAMES_NARROW.search, said)) and not is_special
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
@@ -151,7 +192,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
     calls = Caller(in_double_if_taken(case))
     is_taken = False
     for end in _ends(calls.case):
-        is_smooth, jump = _jump(calls, end._replace(end=_inside(end, _PLACE)))
+        is_smooth, jump = _jump(calls, end._replace(end=end.place))
         if not is_smooth or jump is not None:
             continue
         is_smooth, jump = _jump(calls, end)
@@ -163,7 +204,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 
 def _jump(calls: Caller, end: _End) -> tuple[bool, _Broken | None]:
     """Whether results change smoothly next to a number, and the first one that jumps at it."""
-    runs = [_results(calls, end, step) for step in (0.0, *_STEPS)]
+    runs = [_results(calls, end, step) for step in (0.0, *end.steps)]
     is_smooth = False
     for name in runs[0] or ():
         tensors = [run[name] for run in runs if run is not None and name in run]
@@ -195,13 +236,13 @@ def _largest(tensor: torch.Tensor) -> float:
 
 
 def _results(calls: Caller, end: _End, step: float) -> dict[str, torch.Tensor] | None:
-    """The floating-point results with the element next to the end; None if the op raises."""
+    """The results with the element next to the end; None if the op raises."""
 
     def moved(path: str, tensor: torch.Tensor) -> torch.Tensor:
         if path != end.path:
             return tensor
         moved = tensor.detach().clone(memory_format=torch.contiguous_format)
-        moved.view(-1)[end.element] = _inside(end, step)
+        moved.view(-1)[end.element] = end.inside(step)
         return moved
 
     leaves = copied_results(calls(calls.case.inputs().map_distinct(moved)))
@@ -210,8 +251,13 @@ def _results(calls: Caller, end: _End, step: float) -> dict[str, torch.Tensor] |
     return {
         name: leaf.to(torch.float64)
         for name, leaf in leaves
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+        if isinstance(leaf, torch.Tensor) and _is_wide(leaf.dtype)
     }
+
+
+def _is_wide(dtype: torch.dtype) -> bool:
+    """Whether the numbers of a result are no codes of few bits."""
+    return dtype.is_floating_point or dtype in (torch.int32, torch.int64)
 
 
 def _script(case: Case, broken: _Broken) -> str:
@@ -223,30 +269,33 @@ def _script(case: Case, broken: _Broken) -> str:
         + f"    {place} = {place}.detach().clone(memory_format=torch.contiguous_format)\n"
         + f"    {place}.view(-1)[{end.element}] = number\n"
         + f"    return call(args, kwargs)[{position(case, name)}].flatten()[{broken.place}]\n\n\n"
-        + f"at, near = result({end.end}), result({_inside(end, _STEPS[0])!r})\n"
+        + f"at, near = result({end.end}), result({end.inside(end.steps[0])!r})\n"
         + f"torch.testing.assert_close(at, near, rtol={_LEAST}, atol={_LEAST})\n"
     )
 
 
 def _has_range(op: Op) -> bool:
-    """Whether a docstring names a closed range of an argument, or the last pixel."""
+    """Whether a docstring names a closed range of an argument, the last pixel, or a narrow integer."""
     names = [item.name for item in op.arguments if "Tensor" in str(item.type)]
-    return any(_ranges(op, name) for name in names) or any(map(_LAST.search, _texts(op)))
+    is_named = any(_ranges(op, name) for name in names) or any(map(_LAST.search, _texts(op)))
+    return is_named or _has_whole_range(op)
 
 
 FINDINGS = {
     "jump-at-end-of-range": Explanation(
         meaning=(
-            "With an element at an end of the range that a docstring names, `[0, 1]` for example, a result "
-            "is far from what it is directly next to the end. Elsewhere in the range it changes smoothly."
+            "With an element at an end of the range that a docstring names, `[0, 1]` for example, or at an "
+            "end of the range of int8, uint8 or int16, a result is far from what it is directly next to it. "
+            "Elsewhere in the range it changes smoothly."
         ),
         why=(
             "The ends are ordinary input: the corner of a picture, the last entry of a table, a "
-            "probability of 1. A test with random numbers never meets them."
+            "probability of 1, a sample at full scale. A test with random numbers hardly meets them."
         ),
         fix=(
             "Treat the end as part of the range: `<=` in place of `<`, and clamp the upper index of an "
-            "interpolation. If the end does not belong to the range, write `[0, 1)`."
+            "interpolation. Take magnitudes of integers in a wider dtype: in int16, `abs(-32768)` is -32768. "
+            "If the end does not belong to the range, write `[0, 1)`."
         ),
         before="""
 inside = (left >= 0) & (left + 1 < width)
@@ -262,7 +311,7 @@ right = (left + 1).clamp(max=width - 1)
 
 CHECK = Check(
     name="relations.range_ends",
-    summary="at an end of a documented range the results do not jump",
+    summary="at an end of a documented range, or of narrow integers, the results do not jump",
     run=check_range_ends,
     gradients=False,
     needs=_has_range,
@@ -272,7 +321,9 @@ CHECK = Check(
         "Off by one at the end of a closed range: points on the last row of a picture that count as "
         "outside, a table that is left at its last entry. A docstring names the range, as `[0, 1]`, or "
         "the last pixel, as `(W - 1, H - 1)`, and the sample's numbers are in it. Some of them are moved "
-        "to its ends, and next to them."
+        "to its ends, and next to them. The same for the smallest and largest int8, uint8 and int16 where "
+        "a docstring speaks of such integers and gives no end a meaning: a magnitude or a negative that "
+        "overflows."
     ),
     cannot_see=(
         "Ranges that no docstring names in brackets, results that are no smooth function of the number, "

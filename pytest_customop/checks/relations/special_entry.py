@@ -9,7 +9,6 @@ import torch
 
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.crash_risk import may_crash
 from ...cases.tensors import is_differentiable, is_plain
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
@@ -138,9 +137,6 @@ def _broken(alone: AloneEntries) -> _Broken | None:
     places = (alone.count - 1, 0)
     before = alone.taken(range(alone.count)) or {}
     for special in _SPECIALS:
-        # Compiled code may compute positions from numbers and check none of them.
-        if special.spoils_only and may_crash(alone.case):
-            continue
         found = [_broken_at(alone, special, place, before) for place in places]
         if None not in found:
             return found[0]
