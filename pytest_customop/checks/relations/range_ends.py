@@ -285,7 +285,7 @@ FINDINGS = {
     "jump-at-end-of-range": Explanation(
         meaning=(
             "With an element at an end of the range that a docstring names, `[0, 1]` for example, or at an "
-            "end of the range of int8, uint8 or int16, a result is far from what it is directly next to it. "
+            "end of that of int8, uint8 or int16, a result is far from what it is directly next to it. "
             "Elsewhere in the range it changes smoothly."
         ),
         why=(
@@ -294,7 +294,7 @@ FINDINGS = {
         ),
         fix=(
             "Treat the end as part of the range: `<=` in place of `<`, and clamp the upper index of an "
-            "interpolation. Take magnitudes of integers in a wider dtype: in int16, `abs(-32768)` is -32768. "
+            "interpolation. Take magnitudes of integers in a wider dtype: int16 has no 32768. "
             "If the end does not belong to the range, write `[0, 1)`."
         ),
         before="""
