@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
-from weakref import WeakKeyDictionary
-
-import torch
 
 from ..cases.case import Case
 from ..checks import Check
 from ..compat.op_calls import unobserved
-from ..compat.ops import kernel_in_python
-from ..core import rng
 from ..core.lost_device import error_of
 from ..core.tracebacks import (
     ends_test,
     error_line,
-    message_line,
-    message_of,
-    raised_on_purpose,
     traceback_text,
 )
 from ..core.watchdog import LimitExceeded
 from ..declare.mistakes import MarkError
-from ..declare.variant import JOINT, REJECTED
-from ..findings import WITHIN_ROUNDING, CheckFailed, CheckSkipped, Finding, skip
+from ..findings import CheckFailed, CheckSkipped, Finding, skip
 from ..global_state.preserve import preserved_state
 from ..global_state.shared_context import in_shared_context
 from ..plan.items import place_of
-from .alias_rejection import alias_rejection
+from .eager_error import eager_finding
 from .finding_records import finding_record
 from .hangs import finding_of, skip_if_waiting
-from .judgement import Note, note_for
+from .judgement import note_for
 from .lost_devices import device_kept, skip_if_lost
 from .repro import CALL, Script, reproduced_by
 from .results import CheckResult
+from .sample_reports import is_reported_on, note_of_estimate, run_and_remember, step_with
 from .threads import one_thread_for_variant
 from .variant_validity import VariantRejected, skip_if_rejected
-
-# Words in messages of native code that does not support gradients. torch's own messages have none of them.
-_NO_GRADIENT = re.compile(
-    r"not differentiable|no_grad|NoGradGuard|no gradient|inference only|inference-only"
-    r"|(not (support|implement)|unsupported).*(gradient|backward|autograd|requires_grad)",
-    re.IGNORECASE,
-)
 
 
 def _no_op(phase: str) -> None:
@@ -167,20 +150,21 @@ def _run(
                 if case.base_case is not None:
                     skip_if_rejected(case)
                 elif case.eager.error is not None:
-                    return _eager_failure(check, case, case.eager.error, passed)
+                    finding = eager_finding(case, case.eager.error)
+                    return _found(passed, finding, check, case, reproduced_by(finding, CALL, case))
             _skip_without_formula(check, case)
             if not was_kept:
                 restore()  # the check starts from the same state whether or not the result was kept
         on_phase("check")
         with device_kept(case, check.name):
-            _run_check(check, case)
+            run_and_remember(check, case)
     except CheckFailed as failure:
         finding = failure.finding
         if case.base_case is not None and error_of(case.placement.device) is None:
-            if _is_reported_on(case.base_case, finding, check):
+            if is_reported_on(case.base_case, finding, check):
                 place = f"sample {case.base_case.sample_id} itself"
                 raise _reported("as-sample", finding, place) from None
-            step = _step_with(case.base_case, case.variant or "", finding, check)
+            step = step_with(case.base_case, case.variant or "", finding, check)
             if step is not None:
                 raise _reported("as-variant", finding, f"variant {step}") from None
         lines = check.repro if finding.repro is None else finding.repro
@@ -209,93 +193,6 @@ def _skip_without_formula(check: Check, case: Case) -> None:
         raise skip("no-formula", reason, unjudged=False)
 
 
-class _Answer(NamedTuple):
-    """The report of a check on a sample's own case: the code of the finding, and the code of its note."""
-
-    code: str | None = None
-    note: str | None = None
-
-
-# The report of each check, identified by its function, on the cases of samples.
-_answers: WeakKeyDictionary[Case, dict[Callable[[Case], None], _Answer]] = WeakKeyDictionary()
-
-
-def _run_check(check: Check, case: Case) -> None:
-    """Run a check, and remember what it reports on a sample's own case."""
-    rng.seed(case.seed)
-    try:
-        check.run(case)
-    except CheckFailed as failure:
-        _remember(check, case, _Answer(failure.finding.code, failure.finding.note))
-        raise
-    except CheckSkipped:
-        _remember(check, case, _Answer())
-        raise
-    _remember(check, case, _Answer())
-
-
-def _remember(check: Check, case: Case, answer: _Answer) -> None:
-    if case.base_case is None:
-        _answers.setdefault(case, {})[check.run] = answer
-
-
-# For the case of a sample: the check, the step and the code of each finding on its variants.
-_on_variants: WeakKeyDictionary[Case, set[tuple[Callable[[Case], None], str, str]]] = (
-    WeakKeyDictionary()
-)
-
-
-def _step_with(base: Case, variant: str, finding: Finding, check: Check) -> str | None:
-    """The step of a variant with several steps for which alone a check has found the same; or None."""
-    known = _on_variants.setdefault(base, set())
-    steps = variant.split(JOINT)
-    if len(steps) == 1:
-        known.add((check.run, variant, finding.code))
-        return None
-    return next((step for step in steps if (check.run, step, finding.code) in known), None)
-
-
-def _is_reported_on(base: Case, finding: Finding, check: Check) -> bool:
-    """Whether a check reports the finding of a variant on the sample's own case too.
-
-    A difference within rounding on the sample does not cover a larger one on the variant.
-    """
-    answer = _answer_on(base, check)
-    smaller = answer.note == WITHIN_ROUNDING and finding.note != WITHIN_ROUNDING
-    return answer.code == finding.code and not smaller
-
-
-def _answer_on(base: Case, check: Check) -> _Answer:
-    """The report of a check on a sample's own case; the check runs if it has not run yet."""
-    if check.run not in _answers.get(base, {}):
-        try:
-            if base.eager.error is None:
-                _run_check(check, base)
-            else:
-                found_there = alias_rejection(base, base.eager.error)
-                _remember(check, base, _Answer(found_there.code if found_there else None))
-        except (CheckFailed, CheckSkipped):
-            pass  # remembered
-        finally:
-            base.release()
-    return _answers[base][check.run]
-
-
-def _note_of_estimate(check: Check, case: Case, finding: Finding) -> Note | None:
-    """The note of a wrong gradient on a variant, if the sample's gradient may be an estimate on purpose.
-
-    On the sample, the check sees that the op is a step function. On a variant the steps may be too large
-    to be seen, or only one argument requires gradients.
-    """
-    base = case.base_case
-    if base is None or finding.code != "gradient-mismatch":
-        return None
-    step = "gradient-of-a-step-function"
-    if _answer_on(base, check).code != step:
-        return None
-    return note_for(base, replace(finding, code=step, case=None))
-
-
 def _found(
     passed: CheckResult,
     finding: Finding,
@@ -304,7 +201,7 @@ def _found(
     reproduce: Callable[[str], Script] | None,
 ) -> CheckResult:
     """The result of a check that reports a finding: failed, or noted."""
-    note = note_for(case, finding) or _note_of_estimate(check, case, finding)
+    note = note_for(case, finding) or note_of_estimate(check, case, finding)
     return replace(
         passed,
         outcome="noted" if note else "failed",
@@ -317,44 +214,3 @@ def _found(
         shown=finding.shown,
         reproduce=reproduce,
     )
-
-
-def _eager_failure(
-    check: Check, case: Case, error: BaseException, passed: CheckResult
-) -> CheckResult:
-    """The result where the op itself raises on a sample."""
-    guessed = not case.asks_gradients and _refuses_gradients(case, error)
-    guessed = guessed or not case.op.has_autograd or case.placement.guesses_gradients
-    if case.requires_grad and guessed and _works_without_gradients(case):
-        reason = f"the op rejects inputs that require gradients ({message_line(error)})"
-        raise skip("inference-only", reason, unjudged=False)
-    if _is_given_elsewhere(case) and raised_on_purpose(error):
-        reason = (
-            f"the op rejects the sample's tensors on {case.placement.device}: {error_line(error)}"
-        )
-        raise skip(REJECTED, reason)
-    finding = alias_rejection(case, error)
-    if finding is None:
-        message = f"{case.op.name} raises {error_line(error)}"
-        finding = Finding("eager-raises", message, traceback_text(error))
-    return _found(passed, finding, check, case, reproduced_by(finding, CALL, case))
-
-
-def _is_given_elsewhere(case: Case) -> bool:
-    """Whether the author has given real tensors of a sample on another type of device."""
-    here = torch.device(case.placement.device).type
-    given = [leaf for leaf in case.sample.leaves() if isinstance(leaf, torch.Tensor)]
-    return any(tensor.device.type not in ("cpu", here) for tensor in given)
-
-
-def _refuses_gradients(case: Case, error: BaseException) -> bool:
-    """Whether the op raises on purpose for inputs that require gradients, as its Autograd kernel may."""
-    if raised_on_purpose(error):
-        return True
-    native = not kernel_in_python(case.op.overload, torch.device(case.placement.device).type)
-    return native and _NO_GRADIENT.search(message_of(error)) is not None
-
-
-def _works_without_gradients(case: Case) -> bool:
-    arguments = case.inputs().map(lambda tensor: tensor.detach())
-    return case.run(arguments).error is None
