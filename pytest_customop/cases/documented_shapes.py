@@ -108,6 +108,20 @@ def names_of_sizes(
     return names
 
 
+def with_another_size(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+    """The first argument that has another size than the number in its text, as 3 in `[N, 3]`; or None.
+
+    Args:
+        shapes: of the call's tensors, by argument.
+    """
+    for argument, dims in documented_shapes(op).items():
+        shape = shapes.get(argument, ())
+        pairs = zip(dims, shape, strict=True) if len(dims) == len(shape) else ()
+        if any(dim.isdigit() and int(dim) != size for dim, size in pairs):
+            return argument
+    return None
+
+
 def documented_shape(
     op: Op, argument: str, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, ...] | None:

@@ -32,6 +32,7 @@ from ..cases.documented_gradients import (
     is_learned,
     is_not_differentiable,
 )
+from ..cases.documented_shapes import with_another_size
 from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
 from ..cases.partial_gradients import has_gradient_of_some_output
@@ -182,6 +183,9 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
         return None  # with one thread, the op gives the same again and again for these sizes
     if beyond and finding.code == "gradient-mismatch" and _may_repeat_positions(shown_on):
         return None
+    resized = None if beyond else _with_another_size(case, shown_on)
+    if resized is not None:
+        return f"a docstring gives a size of {resized} as a number, and this is another one"
     if not beyond and _is_broadcast_along_added_tensor(shown_on):
         return UNSHAPED
     if not beyond and finding.code == "backward-raises" and ignores_added_elements(shown_on):
@@ -189,6 +193,18 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
             "the op ignores elements that a larger size adds: it may be made for the sample's size"
         )
     return beyond
+
+
+def _with_another_size(case: Case, shown_on: Case) -> str | None:
+    """An argument whose size is a number in a docstring, which the sample has and this case has not."""
+    sample = case.base_case or case
+    if shown_on is sample:
+        return None
+
+    def resized(of: Case) -> str | None:
+        return with_another_size(of.op, {path: tuple(t.shape) for path, t in of.inputs().tensors()})
+
+    return None if resized(sample) else resized(shown_on)
 
 
 def _is_broadcast_along_added_tensor(case: Case) -> bool:
