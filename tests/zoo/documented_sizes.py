@@ -40,7 +40,7 @@ def grid_of_documented_three():
     return _snapped("grid_of_documented_three", said, lambda points: 3)
 
 
-@specimen(POINTS, twin_of=("grid_of_three", "grid_of_documented_three"))
+@specimen(POINTS, twin_of="grid_of_three")
 def grid_of_any_numbers():
     """The fake kernel takes the number from the points."""
     said = "Moves `points` [N, D] to the corners of a grid."

@@ -60,7 +60,7 @@ def noise_that_promises_nothing():
     return _noise("noise_that_promises_nothing", said, lambda seed, i: seed + i)
 
 
-@aot(ROWS, twin_of="noise_that_promises_nothing")
+@aot(ROWS)
 def noise_that_says_how():
     """Correct: the docstring says how rows are seeded."""
     said = "Adds noise in [0, 1) to rows: row `i` draws from `seed + i`."
