@@ -31,6 +31,17 @@ def _op(name, kernel, backward):
     return op
 
 
+def _described(kernel, backward):
+    """An op of one tensor whose kernel has the op's name, and a docstring of its own."""
+    op = torch.library.custom_op(f"zoo::{kernel.__name__}", kernel, mutates_args=())
+    op.register_fake(lambda x: torch.empty_like(x))
+    op.register_autograd(
+        lambda ctx, grad: backward(*ctx.saved_tensors, grad),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    return op
+
+
 def _sine(name, backward):
     return _op(name, torch.sin, backward)
 
@@ -314,32 +325,20 @@ def clips_gradients():
 def lower_bound():
     """A bound from below that gradients may lift numbers over, as the docstring says."""
 
-    @torch.library.custom_op("zoo::lower_bound", mutates_args=())
-    def op(x: Tensor) -> Tensor:
+    def lower_bound(x: Tensor) -> Tensor:
         """No less than 0. The gradient is not that of max: it passes below 0 too where it is negative."""
         return x.clamp(min=0).contiguous()
 
-    op.register_fake(lambda x: x.new_empty(x.shape))
-    op.register_autograd(
-        lambda ctx, grad: grad * ((ctx.saved_tensors[0] >= 0) | (grad < 0)),
-        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-    )
-    return op
+    return _described(lower_bound, lambda x, grad: grad * ((x >= 0) | (grad < 0)))
 
 
 def _largest(x):
     return x.abs().amax().clamp(min=1e-3) if x.numel() else 1.0
 
 
-def _one_gain(kernel, backward=lambda x, grad: grad / _largest(x)):
-    """An op that divides by the largest number; its gradient takes that for a constant."""
-    op = torch.library.custom_op(f"zoo::{kernel.__name__}", kernel, mutates_args=())
-    op.register_fake(lambda x: torch.empty_like(x))
-    op.register_autograd(
-        lambda ctx, grad: backward(*ctx.saved_tensors, grad),
-        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-    )
-    return op
+def _as_if_constant(x, grad):
+    """The gradient of `x / _largest(x)` that takes the divisor for a constant."""
+    return grad / _largest(x)
 
 
 @specimen(
@@ -354,7 +353,7 @@ def forgets_that_the_gain_depends():
         """Brings the largest number to 1 by one gain."""
         return x / _largest(x)
 
-    return _one_gain(forgets_that_the_gain_depends)
+    return _described(forgets_that_the_gain_depends, _as_if_constant)
 
 
 @specimen(
@@ -371,7 +370,7 @@ def leaves_the_gain_out():
         """
         return x / _largest(x)
 
-    return _one_gain(leaves_the_gain_out)
+    return _described(leaves_the_gain_out, _as_if_constant)
 
 
 @specimen(
@@ -386,7 +385,7 @@ def holds_the_gain_constant():
         """Brings the largest number to 1 by one gain, which is a constant for the gradient."""
         return x / _largest(x)
 
-    return _one_gain(holds_the_gain_constant)
+    return _described(holds_the_gain_constant, _as_if_constant)
 
 
 @specimen((MATRIX,), requires_grad=True, twin_of=("forgets_that_the_gain_depends",))
@@ -402,24 +401,20 @@ def differentiates_the_gain():
         at_largest = x.sign() * (x.abs() == largest)
         return grad / largest - (grad * x).sum() / largest**2 * at_largest
 
-    return _one_gain(differentiates_the_gain, backward)
+    return _described(differentiates_the_gain, backward)
 
 
 @specimen((MATRIX,), requires_grad=True, notes={"backward.linear": "backward-not-linear"})
 def passes_gradients_back_into_the_range():
     """What is below 0 gets the gradient that would lift it, as the docstring says."""
 
-    @torch.library.custom_op("zoo::passes_gradients_back_into_the_range", mutates_args=())
-    def op(x: Tensor) -> Tensor:
+    def passes_gradients_back_into_the_range(x: Tensor) -> Tensor:
         """No less than 0, straight through: where `x` is below, it passes a negative gradient only."""
         return x.clamp(min=0).contiguous()
 
-    op.register_fake(lambda x: x.new_empty(x.shape))
-    op.register_autograd(
-        lambda ctx, grad: grad * ((ctx.saved_tensors[0] >= 0) | (grad < 0)),
-        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    return _described(
+        passes_gradients_back_into_the_range, lambda x, grad: grad * ((x >= 0) | (grad < 0))
     )
-    return op
 
 
 @specimen(
