@@ -73,6 +73,7 @@ _OF_DERIVATIVES = (
     *("gradient-missing", "gradient-of-a-step-function"),
 )
 _OF_FORMULA = (*_OF_DERIVATIVES, "backward-not-linear")
+_SECOND = "second-order-gradient-mismatch"
 _BY_ACCIDENT = "no sample has such arguments, and the op does not reject them on purpose"
 _NARROWED = "neither the mark nor a tensor of the sample requests float64"
 _LIMITED = (
@@ -144,7 +145,7 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(
             NOT_ASKED, "the docstring of the op's module says that a gradient is an estimate"
         )
-    if finding.code == "second-order-gradient-mismatch" and _marks_an_output(case):
+    if finding.code == _SECOND and _marks_an_output(case):
         return Note(
             NOT_ASKED, "an output, which the formula may use, is marked as not differentiable"
         )
@@ -152,7 +153,7 @@ def note_for(case: Case, finding: Finding) -> Note | None:
         return Note(NOT_ASKED, "only its author knows whether it is an estimate on purpose")
     if finding.code in _OF_TWO_CALLS and case.op.nondeterministic and has_own_generator(case.op):
         return Note(NOT_ASKED, _OWN_STREAM)
-    if finding.code in _OF_FORMULA and is_no_derivative_by_source(case.op):
+    if finding.code in (*_OF_FORMULA, _SECOND) and is_no_derivative_by_source(case.op):
         return Note(NOT_ASKED, "the op's source says that its gradient differs on purpose")
     if finding.code in _OF_FORMULA and clips_by_docstring(case.op):
         return Note(NOT_ASKED, "a docstring of the op says that its gradient is clipped")
