@@ -543,6 +543,15 @@ def test_native_code_gets_aligned_rows() -> None:
     assert any(offset * 4 % 64 for offset in offsets)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float8_e5m2])
+def test_which_changes_keep_the_range_of_a_tensor(dtype: torch.dtype) -> None:
+    from pytest_customop.checks.values.memory.perturb import EXTREMES, OTHERS
+
+    drawn = case(DOUBLE, tensor(4, 3, low=1.0, high=2.0), dtype=dtype).inputs()
+    kept = [change.description for change in (*OTHERS, *EXTREMES) if change.keeps_range(drawn)]
+    assert kept == ["rolled by one"]
+
+
 def test_every_layout_has_the_values_and_room_for_a_dense_reader() -> None:
     from pytest_customop.checks.values.memory.placement import contiguous, placements
 

@@ -50,14 +50,13 @@ class Change:
 
     def values(self, tensor: torch.Tensor) -> torch.Tensor:
         """The new values for one tensor."""
-        wide = tensor.to(_WIDE.get(tensor.dtype, tensor.dtype))
-        changed: torch.Tensor = eval(self.code, {"torch": torch, "t": wide})
+        changed: torch.Tensor = eval(self.code, {"torch": torch, "t": _widened(tensor)})
         return changed
 
     def keeps_range(self, arguments: Arguments) -> bool:
         """Whether every new value lies between the smallest and the largest one of its tensor."""
         for _, tensor in self.targets(arguments):
-            old, new = tensor.detach(), self.values(tensor.detach())
+            old, new = _widened(tensor.detach()), self.values(tensor.detach())
             if old.is_complex() or not bool(((new >= old.min()) & (new <= old.max())).all()):
                 return False
         return True
@@ -133,6 +132,11 @@ def changed():
                     t.copy_({code})
     return args, kwargs
 """
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in a dtype that torch computes in."""
+    return tensor.to(_WIDE.get(tensor.dtype, tensor.dtype))
 
 
 def safe_changes(case: Case, changes: Sequence[Change]) -> Sequence[Change]:
