@@ -18,6 +18,7 @@ from pytest_customop.plan.variants.shown_sizes import SEVERAL
 from pytest_customop.run.judgement import note_for
 from pytest_customop.settings import Variants
 from pytest_customop.settings.values import read_variants
+from tests.zoo import specimens
 
 
 @torch.library.custom_op("t_judgement::mix", mutates_args=())
@@ -739,3 +740,18 @@ def test_a_case_is_judged_without_a_call() -> None:
     results = check_op(gated, [sample], plugins=[plugin], checks="own", requires_grad=False)
     assert judged == [None]
     assert not [result for result in results if result.outcome == "error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("noise_that_promises_nothing", "different seeds"),
+        ("passes_gradients_back_into_the_range", "sign of a gradient"),
+        ("grid_of_documented_three", "size of points"),
+    ],
+)
+def test_a_note_gives_its_own_reason(name: str, reason: str) -> None:
+    specimen = specimens()[name]
+    notes = [each for each in specimen.check(specimen.notes) if each.outcome == "noted"]
+    assert notes
+    assert all(reason in note.why_noted for note in notes)

@@ -64,6 +64,7 @@ class Note(NamedTuple):
 
 # Reasons for notes with the code `not-asked`.
 _NO_RULE = "the op has no autocast rule, so nothing says that it supports autocast"
+_UNKNOWN = "only its author knows whether it is meant"
 _RECOMPILED = (
     "only the backward makes the size a constant: the results are right, and each size has a graph"
 )
@@ -92,7 +93,11 @@ _OF_TWO_CALLS = (
     *("grad-output-layout-ignored", "layout-dependent-result", "grad-mode-mismatch"),
 )
 _NOT_ASKED = {
+    "autocast-fake-mismatch": _NO_RULE,
     "catastrophic-cancellation": _OFFSET,
+    "gradients-disconnected": "the kernel may only declare that the op has no gradients",
+    "mutation-missing": "a kernel for another device may need the argument as a workspace",
+    "streams-overlap": "no docstring says that calls with different seeds are independent",
     **dict.fromkeys(("fake-size-specialized", "compile-recompiles"), _RECOMPILED),
     "global-state-changed": _BY_ACCIDENT,
     "index-dtype-mismatch": "a docstring names no other integer dtype",
@@ -121,46 +126,14 @@ def note_for(case: Case, finding: Finding) -> Note | None:
     if finding.note == WITHIN_ROUNDING:
         return Note(WITHIN_ROUNDING, "rounding explains the difference")
     if finding.note == NOT_ASKED:
-        return Note(NOT_ASKED, _NOT_ASKED.get(finding.code, _NO_RULE))
+        return Note(NOT_ASKED, _NOT_ASKED.get(finding.code, _UNKNOWN))
     if finding.note == TORCH_LIMIT:
         return Note(
             TORCH_LIMIT, _OF_TORCH.get(finding.code, "torch does the same with its own ops")
         )
-    if _is_guessed_gradient(case, finding):
-        return Note(NOT_ASKED, "no tensor of the sample has requires_grad=True")
-    if finding.code == "gradient-missing" and gets_no_gradient(case.op, _without_gradient(finding)):
-        return Note(NOT_ASKED, "a docstring says that the argument gets no gradient")
-    if _is_zero_by_formula(finding) and has_zero_derivative(case.op):
-        return Note(NOT_ASKED, "a docstring says that the derivative is zero")
-    if _leaves_out_a_part(case, finding):
-        return Note(NOT_ASKED, "a docstring says that a part of the argument gets no gradient")
-    if finding.code == "autograd-registration" and is_not_differentiable(case.op):
-        return Note(NOT_ASKED, "a docstring says that the op is not made for gradients")
-    if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
-        ties_reason = "the op's source says that each of several equal elements gets the gradient"
-        return Note(NOT_ASKED, ties_reason)
-    if finding.code in (*_OF_STEPS, "gradient-mismatch") and is_estimate_by_source(case.op):
-        return Note(NOT_ASKED, "the op's source says that its gradient is an estimate")
-    if finding.code in _OF_STEPS and is_estimate_by_module(case.op):
-        return Note(
-            NOT_ASKED, "the docstring of the op's module says that a gradient is an estimate"
-        )
-    if finding.code == _SECOND and _marks_an_output(case):
-        return Note(
-            NOT_ASKED, "an output, which the formula may use, is marked as not differentiable"
-        )
-    if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
-        return Note(NOT_ASKED, "only its author knows whether it is an estimate on purpose")
-    if finding.code in _OF_TWO_CALLS and case.op.nondeterministic and has_own_generator(case.op):
-        return Note(NOT_ASKED, _OWN_STREAM)
-    if finding.code in (*_OF_FORMULA, _SECOND) and is_no_derivative_by_source(case.op):
-        return Note(NOT_ASKED, "the op's source says that its gradient differs on purpose")
-    if finding.code in _OF_FORMULA and clips_by_docstring(case.op):
-        return Note(NOT_ASKED, "a docstring of the op says that its gradient is clipped")
-    if finding.code == "backward-not-linear" and depends_on_sign_by_docstring(case.op):
-        return Note(
-            NOT_ASKED, "a docstring says that the sign of a gradient decides what is passed"
-        )
+    not_asked = _why_not_asked(case, finding)
+    if not_asked is not None:
+        return Note(NOT_ASKED, not_asked)
     shown_on = finding.case or case
     is_changed = shown_on is not case or case.base_case is not None
     if finding.note == REFUSED_ON_PURPOSE:
@@ -173,6 +146,39 @@ def note_for(case: Case, finding: Finding) -> Note | None:
             return Note(REFUSED_ON_PURPOSE, f"the {raises} raises on purpose")
     beyond = _beyond(case, shown_on, finding)
     return Note(BEYOND_SAMPLE, beyond) if beyond else None
+
+
+def _why_not_asked(case: Case, finding: Finding) -> str | None:
+    """What the sample, the op's source or its docstrings say of gradients that makes a finding a note."""
+    if _is_guessed_gradient(case, finding):
+        return "no tensor of the sample has requires_grad=True"
+    if finding.code == "gradient-missing" and gets_no_gradient(case.op, _without_gradient(finding)):
+        return "a docstring says that the argument gets no gradient"
+    if _is_zero_by_formula(finding) and has_zero_derivative(case.op):
+        return "a docstring says that the derivative is zero"
+    if _leaves_out_a_part(case, finding):
+        return "a docstring says that a part of the argument gets no gradient"
+    if finding.code == "autograd-registration" and is_not_differentiable(case.op):
+        return "a docstring says that the op is not made for gradients"
+    if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
+        return "the op's source says that each of several equal elements gets the gradient"
+    if finding.code in (*_OF_STEPS, "gradient-mismatch") and is_estimate_by_source(case.op):
+        return "the op's source says that its gradient is an estimate"
+    if finding.code in _OF_STEPS and is_estimate_by_module(case.op):
+        return "the docstring of the op's module says that a gradient is an estimate"
+    if finding.code == _SECOND and _marks_an_output(case):
+        return "an output, which the formula may use, is marked as not differentiable"
+    if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
+        return "only its author knows whether it is an estimate on purpose"
+    if finding.code in _OF_TWO_CALLS and case.op.nondeterministic and has_own_generator(case.op):
+        return _OWN_STREAM
+    if finding.code in (*_OF_FORMULA, _SECOND) and is_no_derivative_by_source(case.op):
+        return "the op's source says that its gradient differs on purpose"
+    if finding.code in _OF_FORMULA and clips_by_docstring(case.op):
+        return "a docstring of the op says that its gradient is clipped"
+    if finding.code == "backward-not-linear" and depends_on_sign_by_docstring(case.op):
+        return "a docstring says that the sign of a gradient decides what is passed"
+    return None
 
 
 def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
@@ -203,7 +209,8 @@ def _with_another_size(case: Case, shown_on: Case) -> str | None:
         return None
 
     def resized(of: Case) -> str | None:
-        return with_another_size(of.op, {path: tuple(t.shape) for path, t in of.inputs().tensors()})
+        shapes = {path: tuple(tensor.shape) for path, tensor in of.sample_tensors()}
+        return with_another_size(of.op, shapes)
 
     return None if resized(sample) else resized(shown_on)
 
