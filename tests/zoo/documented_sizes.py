@@ -15,7 +15,7 @@ POINTS = (tensor(7, 3), 0.5)
 
 
 def _snapped(name, said, size):
-    """Points moved to the corners of a grid; `size(points)` numbers each by the fake kernel."""
+    """Points moved to the corners of a grid; its fake kernel gives each `size(points)` numbers."""
 
     def kernel(points: Tensor, edge: float) -> Tensor:
         if points.dim() != 2 or not edge > 0:

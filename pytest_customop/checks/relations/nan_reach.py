@@ -13,16 +13,10 @@ from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
-from ..values.memory.calls import (
-    Caller,
-    copied_results,
-    expression,
-    skip_if_no_results,
-    skip_if_random,
-)
+from ..values.memory.calls import Caller, copied_results, skip_if_no_results, skip_if_random
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import in_double_if_taken
-from .scripts import call_lines, position
+from .scripts import element_lines
 
 _NAN = re.compile(r"(?<![a-z])nans?(?![a-z])", re.I)
 # In a sentence about NaN: it does not occur, or it may spoil more than what depends on it.
@@ -162,15 +156,11 @@ def _results(calls: Caller, path: str, element: int, change: float) -> dict[str,
 
 
 def _script(case: Case, reached: _Reached) -> str:
-    place = expression(case, reached.path)
+    path, element, name, place, _ = reached
+    change = f"t = (t / t.abs().max() * {_LEVELS}).round(); t.view(-1)[{element}] += number"
     return (
-        call_lines(reached.name)
-        + "\ndef result(change):\n    args, kwargs = inputs()\n    args = list(args)\n"
-        + f"    t = {place}.detach().clone(memory_format=torch.contiguous_format)\n"
-        + f"    t = (t / t.abs().max() * {_LEVELS}).round()\n"
-        + f"    t.view(-1)[{reached.element}] += change\n    {place} = t\n"
-        + f"    return call(args, kwargs)[{position(case, reached.name)}].flatten()[{reached.place}]\n\n\n"
-        + "print([result(change) for change in (0, 1, 8, -8)])\n"
+        element_lines(case, path, change, name, place)
+        + "print([result(number) for number in (0, 1, 8, -8)])\n"
         + "assert not result(float('nan')).isnan()\n"
     )
 

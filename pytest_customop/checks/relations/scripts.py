@@ -6,7 +6,7 @@ from typing import Any
 
 from ...cases.case import Case
 from ...cases.tensors import output_leaves
-from ..values.memory.calls import GRADIENT
+from ..values.memory.calls import GRADIENT, expression
 
 START = """
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -55,6 +55,25 @@ def call_lines(name: str, rounded_to: object = None) -> str:
     rounded = "" if rounded_to is None else f".to({rounded_to}).to(wide)"
     is_gradient = name.startswith(GRADIENT)
     return START + (_GRADIENTS.replace("{rounded}", rounded) if is_gradient else _RESULTS)
+
+
+def element_lines(case: Case, path: str, change: str, name: str, place: int) -> str:
+    """Lines that define `result(number)`: one element of a result, with an argument changed.
+
+    Args:
+        path: of the argument.
+        change: a line that changes `t`, a contiguous copy of the argument, by `number`.
+        name: of the result, as in `call_lines`.
+        place: of the element in the flattened result.
+    """
+    argument = expression(case, path)
+    return (
+        call_lines(name)
+        + "\ndef result(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + f"    t = {argument}.detach().clone(memory_format=torch.contiguous_format)\n"
+        + f"    {change}\n    {argument} = t\n"
+        + f"    return call(args, kwargs)[{position(case, name)}].flatten()[{place}]\n\n\n"
+    )
 
 
 def position(case: Case, name: str) -> int:

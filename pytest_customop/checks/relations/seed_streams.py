@@ -11,7 +11,7 @@ from ...cases.case import Case
 from ...cases.documented import sentences
 from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
-from ...findings import NOT_ASKED, Explanation, doc_links, fail
+from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
@@ -50,8 +50,11 @@ class _Overlap(NamedTuple):
 def check_seed_streams(case: Case) -> None:
     """Call the op with equal rows and neighbouring seeds."""
     skip_if_no_results(case)
+    argument = _seed_of(case.op)
+    if argument is None:
+        raise skip("nothing-to-check", "no number is a seed", unjudged=False)
     reason = "the op does not take other seeds, or more rows"
-    overlap = answer_if_taken(case, _answer, reason)
+    overlap = answer_if_taken(case, lambda plain: _answer(plain, argument), reason)
     if overlap is not None:
         raise fail(
             "streams-overlap",
@@ -68,13 +71,13 @@ def _seed_of(op: Op) -> str | None:
     return next((name for name in names if re.search(r"(^|_)seed$", name)), None)
 
 
-def _answer(case: Case) -> tuple[bool, _Overlap | None]:
+def _answer(case: Case, argument: str) -> tuple[bool, _Overlap | None]:
     """Whether the op takes other seeds and more rows, and the first result that is moved by a row."""
-    calls, argument = Caller(case), _seed_of(case.op)
+    calls = Caller(case)
     is_taken = False
-    for size in _sizes(case) if argument is not None else ():
+    for size in _sizes(case):
         pairs = [
-            tuple(_results(calls, str(argument), size, seed + more) for more in (0, 1))
+            tuple(_results(calls, argument, size, seed + more) for more in (0, 1))
             for seed in _SEEDS
         ]
         for name in pairs[0][0]:
@@ -83,7 +86,7 @@ def _answer(case: Case) -> tuple[bool, _Overlap | None]:
                 continue
             is_taken = True
             if all(_is_moved(*pair) for pair in tensors):
-                return True, _Overlap(str(argument), size, name)
+                return True, _Overlap(argument, size, name)
     return is_taken, None
 
 

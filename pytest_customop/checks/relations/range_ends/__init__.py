@@ -12,13 +12,12 @@ from ...check import Check
 from ...values.memory.calls import (
     Caller,
     copied_results,
-    expression,
     skip_if_no_results,
     skip_if_random,
 )
 from ...values.memory.limited_copy import answer_if_taken
 from ..compare import in_double_if_taken
-from ..scripts import call_lines, position
+from ..scripts import element_lines
 from .ends import End, ends, has_range
 
 _SMOOTH = 5.0  # between ten times smaller steps, the results must change this many times less
@@ -139,14 +138,10 @@ def _is_wide(dtype: torch.dtype) -> bool:
 
 
 def _script(case: Case, broken: _Broken) -> str:
-    end, name = broken.end, broken.name
-    place = expression(case, end.path)
+    end = broken.end
+    change = f"t.view(-1)[{end.element}] = number"
     return (
-        call_lines(name)
-        + "\ndef result(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
-        + f"    {place} = {place}.detach().clone(memory_format=torch.contiguous_format)\n"
-        + f"    {place}.view(-1)[{end.element}] = number\n"
-        + f"    return call(args, kwargs)[{position(case, name)}].flatten()[{broken.place}]\n\n\n"
+        element_lines(case, end.path, change, broken.name, broken.place)
         + f"at, near = result({end.end}), result({end.inside(end.steps[0])!r})\n"
         + f"torch.testing.assert_close(at, near, rtol={_LEAST}, atol={_LEAST})\n"
     )
