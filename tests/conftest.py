@@ -19,9 +19,10 @@ import pytest
 import torch
 from snapshot import Snapshot, Snapshots
 
-pytest_plugins = "pytester"
+pytest_plugins = ("pytester", "scheduling")
 SNAPSHOTS = pytest.StashKey[Snapshots]()
 MOST_WORKERS = 4  # each takes about 2 GB
+MOST_SECONDS = 900  # of a test, before its process ends with the stacks of all threads
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads its options
@@ -39,6 +40,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.maxprocesses = config.option.maxprocesses or MOST_WORKERS
         if config.option.dist == "no":
             config.option.dist = "loadgroup"
+        if hasattr(config.option, "timeout") and config.option.timeout is None:  # pytest-timeout
+            config.option.timeout, config.option.timeout_method = MOST_SECONDS, "thread"
 
 
 def pytest_configure(config: pytest.Config) -> None:
