@@ -365,6 +365,19 @@ def test_an_op_that_compares_all_pairs_is_not_called_on_many_rows() -> None:
     assert max(sizes) < 10_000
 
 
+def test_a_large_variant_whose_outputs_would_take_long_to_compare_is_skipped() -> None:
+    @torch.library.custom_op("t_values::near", mutates_args=())
+    def near(x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(len(x), len(x))
+
+    near.register_fake(lambda x: x.new_empty(x.shape[0], x.shape[0]))
+    results = check_op(near, [(tensor(4, 6),)], checks="fake.forward", variants="quick")
+    of = {result.place.variant: result for result in results}
+    assert (of["long_before"].outcome, of["long_before"].skip_code) == ("skipped", "costly")
+    assert "the outputs have 19439281 elements" in of["long_before"].message
+    assert of["hundreds0"].outcome == "passed"
+
+
 def test_a_large_variant_that_returns_thousands_of_tensors_is_skipped() -> None:
     @torch.library.custom_op("t_values::columns", mutates_args=())
     def columns(x: torch.Tensor) -> List[torch.Tensor]:

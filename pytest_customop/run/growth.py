@@ -19,6 +19,7 @@ from ..findings import CheckSkipped, skip
 _PART = 8  # the grown size is divided by this for the smaller variant
 _TINY_PARTS = (64, 2 * _PART)  # tried first: for some ops even the smaller one takes many seconds
 _ELEMENTS = 2**27  # the most elements of all outputs, extrapolated from the smaller variant
+_JUDGED = 2**24  # the most that there may be: a check that compares them makes tens of copies
 _OUTPUTS = 128  # the most tensors that a call may return, if their number grows with the size
 _AFFORDABLE = 0.05  # seconds for the calls that decide whether the op accepts the variant
 _SECONDS = 4 * _AFFORDABLE / _PART  # for a call on the smaller one, if its time grows with the size
@@ -63,6 +64,17 @@ def skip_if_costly(case: Case) -> None:
     assert case.base_case is not None  # it is a variant
     if tensors > _OUTPUTS and len(run.outputs) > len(case.base_case.eager.outputs):
         raise costly(f"it may return {tensors} tensors")
+
+
+def skip_if_bulky(case: Case) -> None:
+    """Skip a variant that the op has accepted if its outputs are more than the checks should compare.
+
+    Raises:
+        CheckSkipped: `costly`.
+    """
+    elements = sum(math.prod(tensor.shape) for _, tensor in case.eager.outputs)
+    if elements > _JUDGED:
+        raise costly(f"the outputs have {elements} elements")
 
 
 def _skip_if_longer(case: Case) -> float:

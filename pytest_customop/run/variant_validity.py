@@ -32,6 +32,7 @@ from .growth import (
     costly,
     is_large,
     processor_seconds,
+    skip_if_bulky,
     skip_if_costly,
     skip_if_slow,
     skip_if_slower_than_sample,
@@ -260,6 +261,7 @@ def _skip_if_slow(case: Case, seconds: float) -> None:
     of_sample = functools.partial(call_within_limits, sample)
     try:
         if is_large(case):
+            skip_if_bulky(case)
             skip_if_slow(seconds, repeat)
         else:
             skip_if_slower_than_sample(seconds, repeat, of_sample)
