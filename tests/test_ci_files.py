@@ -41,6 +41,7 @@ def test_the_workflow_runs_every_supported_version() -> None:
 def test_the_workflow_runs_scripts_and_sessions_that_exist() -> None:
     commands = [shlex.split(command) for command in _commands()]
     assert [".ci/run"] in commands
+    assert [".ci/run", "slow", "processes"] in commands
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
     sessions = [command[command.index("-s") + 1] for command in commands if command[0] == "nox"]
     noxfile = (ROOT / ".ci" / "noxfile.py").read_text(encoding="utf-8")
