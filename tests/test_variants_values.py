@@ -133,6 +133,12 @@ def test_offsets_and_lengths_repeat_with_what_they_count(
     assert (repeated[-4:] - 8 * (times - 2) * (last[0] == 8)).tolist() == last
 
 
+def test_rows_of_integers_that_cannot_become_longer_do_not_repeat() -> None:
+    tokens = torch.tensor([[2, 0, 1, 2], [0, 1, 0, 2]])
+    steps = near(both, tokens, torch.tensor([0, 4]), kinds=["large"])
+    assert not [step for step in steps if step.endswith("many_parts")]
+
+
 def test_a_size_that_only_other_tensors_have_becomes_large() -> None:
     variants = near(both, tensor(4, 6), tensor(values=[3, 0, 1, 3, 2]))
     x, index = drawn(both, variants["y.large0"])

@@ -103,7 +103,9 @@ def may_be_integer(op: Op, argument: str) -> bool:
 
 def may_be_bytes(op: Op, argument: str) -> bool:
     """Whether the text about an argument says that it is uint8 or floating-point, as images are."""
-    return _FLOAT_OR_BYTES.search(_about(op, argument)) is not None
+    named = dtypes_of(op, argument)
+    listed = torch.uint8 in named and any(dtype.is_floating_point for dtype in named)
+    return listed or _FLOAT_OR_BYTES.search(_about(op, argument)) is not None
 
 
 def takes_any_floats(op: Op, argument: str) -> bool:
@@ -134,7 +136,9 @@ def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
     others = "|".join(re.escape(item.name) for item in op.arguments if item.name != argument)
     other = rf"|\b({others})\b" if others else ""
     ends = re.compile(rf"[.;]\s|(?i:{_RESULT}){other}")
-    first, *_ = ends.split(lines_about(op, argument), maxsplit=1)
+    together = re.compile(rf"^(`*\w+`*(,\s*(and\s+)?|\s+and\s+)`*({others})`*)+\s*:")  # `a, b: ...`
+    text = together.sub("", lines_about(op, argument)) if others else lines_about(op, argument)
+    first, *_ = ends.split(text, maxsplit=1)
     return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
 
 

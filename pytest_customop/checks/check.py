@@ -156,11 +156,14 @@ class Check:
             return False
         return widest or not self.widest_dtype
 
-    def can_run(self, case: Case, fully: bool = True, widest: bool = True) -> bool:
+    def can_run(
+        self, case: Case, fully: bool = True, widest: bool = True, any_dtype: bool = False
+    ) -> bool:
         """Whether the check applies to a case, as far as collection can decide that.
 
         Args:
             fully, widest: as in `applies`.
+            any_dtype: whether it is enough that it applies to the case with tensors of other dtypes.
         """
         if self.reference and case.reference is None:
             return False
@@ -168,7 +171,7 @@ class Check:
             return False
         if self.needs is not None and not self.needs(case.op):
             return False
-        if self.integer_tensors and not case.has_integer_tensors:
+        if self.integer_tensors and not (any_dtype or case.has_integer_tensors):
             return False
         return self.applies(case.requires_grad, case.op.has_autograd, fully, widest)
 

@@ -163,7 +163,7 @@ class _Planner:
         Args:
             has_both: whether the sample has a case with gradients and one without.
         """
-        checks = [check for check in self._checks if check.can_run(base.case)]
+        checks = [check for check in self._checks if check.can_run(base.case, any_dtype=True)]
         by_check: dict[Check, list[PlannedVariant]] = {check: [] for check in checks}
         not_run: list[PlannedVariant] = []
         for variant in variants:
@@ -172,7 +172,9 @@ class _Planner:
             if not chosen or self._is_skipped_by_mark(base, variant):
                 continue
             planned = self._planned(base, variant)
-            if planned.skip is not None:
+            has_integers = planned.case.has_integer_tensors
+            chosen = [check for check in chosen if has_integers or not check.integer_tensors]
+            if chosen and planned.skip is not None:
                 not_run.append(planned)
                 continue
             for check in chosen:

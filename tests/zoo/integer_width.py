@@ -682,3 +682,45 @@ def level_of_listed_samples_that_are_limited():
         return x.double().clamp(-181, 181)
 
     return _levels_of_samples("level_of_listed_samples_that_are_limited", *PCM, limited)
+
+
+def _differences(name, wide):
+    """The sum of absolute differences of two planes; `wide(plane)` is computed with, in numpy."""
+
+    def differences(current: Tensor, reference: Tensor) -> Tensor:
+        """The sum of absolute differences of each row of two planes.
+
+        current, reference: (H, W) planes of one dtype: uint8, float32 or
+        float64.
+        """
+        if current.shape != reference.shape or current.dtype != reference.dtype:
+            raise TypeError("two planes of one size and dtype, please")
+        if current.dim() != 2 or current.dtype not in PLANES:
+            raise TypeError("planes of bytes or of floating-point numbers, please")
+        difference = numpy.abs(wide(current.numpy()) - wide(reference.numpy()))
+        return torch.from_numpy(difference.sum(1, dtype=numpy.float64))
+
+    differences = torch.library.custom_op(f"zoo::{name}", differences, mutates_args=())
+    differences.register_fake(
+        lambda current, _: current.new_empty(current.shape[0], dtype=torch.double)
+    )
+    return differences
+
+
+PLANES = {torch.uint8, torch.float32, torch.float64}
+
+
+@aot(
+    (torch.rand(3, 5), torch.rand(3, 5)),
+    variant_findings={"relations.integer_width": "integer-overflow"},
+    shown_by="uint8",
+)
+def differences_of_documented_bytes():
+    """Subtracts bytes, which the docstring lists beside float32; the sample has float32."""
+    return _differences("differences_of_documented_bytes", lambda plane: plane)
+
+
+@aot((torch.rand(3, 5), torch.rand(3, 5)), twin_of="differences_of_documented_bytes")
+def differences_of_widened_bytes():
+    """Casts first."""
+    return _differences("differences_of_widened_bytes", numpy.float64)

@@ -11,6 +11,7 @@ from .registry import specimen
 
 aot = functools.partial(specimen, backend="aot_eager")
 OVERFLOWS = {"relations.overflow": "intermediate-overflow"}
+WRAPS = {"relations.integer_width": "integer-overflow"}
 POINTS = tensor(20, 3, low=0, high=20)
 BASES = tensor(2, 30, dtype=torch.uint8, low=0, high=4)
 LEVELS = tensor(4, 32, dtype=torch.int8, low=-128, high=128)
@@ -337,7 +338,7 @@ def _shifts(name, differences):
 IMAGE = tensor(6, 9, low=0, high=1)
 
 
-@aot((IMAGE,), variant_findings=OVERFLOWS, shown_by="uint8")
+@aot((IMAGE,), variant_findings=OVERFLOWS | WRAPS, shown_by="uint8")
 def differences_of_bytes():
     """Differences of uint8 wrap, which an image of floating-point numbers does not show."""
     return _shifts("differences_of_bytes", lambda one, other: one - other)

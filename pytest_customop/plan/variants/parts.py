@@ -40,8 +40,12 @@ def steps(view: SampleView) -> Iterator[Step]:
     elements = sum(map(prod, shapes.values()))
     if len(parts) > 1 or elements > MOST or not all(tensor.resizable for tensor in larger):
         return
-    changes = {tensor.path: tensor.resized(shapes[tensor.path]) for tensor in larger}
-    changes |= {tensor.path: _repeated(tensor, times) for tensor in counting}
+    changes = {tensor.path: _repeated(tensor, times) for tensor in counting}
+    for tensor in larger:
+        spec = tensor.redrawn(shapes[tensor.path])
+        if spec is None:  # a size of it counts numbers that belong together
+            return
+        changes[tensor.path] = spec
     sizes = {
         (tensor.path, dim): size
         for tensor in larger

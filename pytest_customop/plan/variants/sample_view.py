@@ -166,10 +166,14 @@ class TensorArgument:
         Raises:
             ValueError: if it is not `resizable`.
         """
-        spec = redrawn(self.spec, self.dtype, shape, self.others)
+        spec = self.redrawn(shape)
         if spec is None:
             raise ValueError(f"{self.path} cannot be drawn at another size")
         return spec
+
+    def redrawn(self, shape: tuple[int, ...]) -> TensorSpec | None:
+        """The same; None if it cannot be drawn at that size."""
+        return redrawn(self.spec, self.dtype, shape, self.others)
 
 
 @dataclass(frozen=True, eq=False)
