@@ -288,4 +288,4 @@ def sentences(op: Op, *, of_op: bool = False, results: bool = True) -> Iterator[
     """
     for text in texts_about(op) if of_op else texts_beside(op):
         text = text if results else _RESULTS.sub("", text)
-        yield from re.split(r"\.\s", " ".join(text.split()))
+        yield from re.split(r"(?<![\s.])\.\s", " ".join(text.split()))  # not in `0 .. n`

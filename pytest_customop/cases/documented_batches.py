@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..declare.ops import Op
-from .documented import sentences
+from .documented import lines_about, sentences
 
 # In one sentence: the entries of a batch do not influence each other.
 _INDEPENDENT = re.compile(
@@ -18,9 +18,24 @@ _INDEPENDENT = re.compile(
 _IGNORED_PADDING = re.compile(
     r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
     r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)"
+    r"|\b(any (content|values?|numbers?)|anything) (behind|beyond|past|after)\b"
+    r"|\bonly\b[^;]*?\b(takes? part|counts?|contributes?|participates?)\b"
+    r"|\bonly\b[^;]*?\b(is|are) (read|used|seen|attended)\b"
     r"|\b(number|count) of (valid|real|unpadded) \w+"
     r"|\blen(gth)?s?\b[^.;,]{0,8}\b(valid|real|unpadded) \w+",
     re.I | re.S,
+)
+# In the text about lengths: that one may be 0.
+_FROM_ZERO = re.compile(
+    r"(?<![\d.])0`*\s*(\.\.|to\b|through\b|<=|\u2264|-|\u2013)|\[0,|\b(may|can) be (0|zero)\b", re.I
+)
+# In one sentence: a sequence without steps.
+_EMPTY = re.compile(
+    r"\b(empty|zero[- ]length) (sequence|row|entr|sample|segment|bag)"
+    r"|\blen(gth)?s? (of |is |equal to |== ?)?(0|zero)\b"
+    r"|\b(with|has|have|sees?|contains?|of|are) no (valid |visible |real )?"
+    r"(keys?|steps?|frames?|tokens?|elements?|entr(y|ies)|positions?)\b",
+    re.I,
 )
 _UNBATCHED = re.compile(
     r"\bun-?batched\b|\b(batch of one|single (entry|sample|image|sequence))\b", re.I
@@ -40,6 +55,15 @@ def takes_unbatched(op: Op) -> bool:
 def sentence_of_padding(op: Op) -> str:
     """The sentence which says that elements behind the end of a sequence are ignored; empty without one."""
     return _first_sentence(op, _IGNORED_PADDING)
+
+
+def allows_empty_sequences(op: Op, lengths: str) -> bool:
+    """Whether the text about an argument of lengths, or a sentence, says that one may be 0."""
+    named = re.compile(rf"\b{re.escape(lengths)}\b")
+    return _FROM_ZERO.search(lines_about(op, lengths)) is not None or any(
+        _EMPTY.search(sentence) or (named.search(sentence) and _FROM_ZERO.search(sentence))
+        for sentence in sentences(op, of_op=True)
+    )
 
 
 def _first_sentence(op: Op, pattern: re.Pattern[str]) -> str:

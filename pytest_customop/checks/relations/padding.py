@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from textwrap import shorten
 from typing import Any, NamedTuple
 
 import torch
 
-from ...cases.argument_names import names_lengths
 from ...cases.case import Case
-from ...cases.documented_batches import sentence_of_padding
-from ...cases.tensors import is_plain
-from ...declare.ops import Op
+from ...cases.documented_batches import allows_empty_sequences, sentence_of_padding
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
@@ -26,54 +24,16 @@ from ..values.memory.calls import (
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, is_so_in_double
 from .scripts import call_lines, position
+from .sequences import Cut, cuts_of, empty_cuts_of, has_empty, ignores_padding
 
-_ENTRIES = 3  # of the batch that are looked at
 _QUOTED = 160  # characters of a docstring
 # What stands behind the end of a sequence: what the sample has there, or copies of one of its steps. Copies
 # of the first show code that looks back from it to the last step of all.
 _PADDINGS = ("", "first", "last")
-
-
-class _Cut(NamedTuple):
-    """One sequence of a batch, and where it ends.
-
-    Args:
-        lengths: the argument with the lengths.
-        entry: of the batch.
-        length: of the sequence without padding.
-        steps: the size of the dims that are cut off.
-        dims: (path, dim) of these.
-        batch: path -> the dim in which a tensor has an entry for each sequence.
-    """
-
-    lengths: str
-    entry: int
-    length: int
-    steps: int
-    dims: tuple[tuple[str, int], ...]
-    batch: Mapping[str, int]
-
-    def taken(self, path: str, tensor: torch.Tensor, padding: str | None) -> torch.Tensor:
-        """An argument for this sequence alone, with its padding as `_PADDINGS` has it; None cuts it off."""
-        if path in self.batch:
-            tensor = tensor.detach().narrow(self.batch[path], self.entry, 1)
-        if path == self.lengths:
-            return torch.full_like(tensor, self.length)
-        tensor = tensor.clone(memory_format=torch.contiguous_format)
-        for name, dim in self.dims:
-            if name == path and padding is None:
-                tensor = tensor.narrow(dim, 0, self.length).contiguous()
-            elif name == path and padding:
-                self.padding_of(tensor, dim).copy_(tensor.narrow(dim, self.step(padding), 1))
-        return tensor
-
-    def padding_of(self, tensor: torch.Tensor, dim: int) -> torch.Tensor:
-        """The part of a tensor behind the sequence."""
-        return tensor.narrow(dim, self.length, self.steps - self.length)
-
-    def step(self, padding: str) -> int:
-        """The step that stands everywhere in the padding."""
-        return {"first": 0, "last": self.length - 1}[padding]
+_FOR_NONE = (
+    "",
+    "last",
+)  # of a sequence of length 0, which is compared with copies of its first step
 
 
 class _Broken(NamedTuple):
@@ -83,7 +43,7 @@ class _Broken(NamedTuple):
         padding: as in `_PADDINGS`.
     """
 
-    cut: _Cut
+    cut: Cut
     padding: str
     wrong: Disagreement
 
@@ -92,84 +52,66 @@ def check_padding(case: Case) -> None:
     """Call the op with single sequences, with the padding behind them and cut off at their lengths."""
     skip_if_no_results(case)
     skip_if_random(case)
-    if not any(_cuts(case)):
+    if not any(cuts_of(case)):
         reason = "no argument holds lengths of sequences along one dim"
         raise skip("nothing-to-check", reason, unjudged=False)
     reason = "the op takes no single sequence, or its results have other sizes"
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
-        cut, padding, wrong = broken
-        equal = f", of which all behind its end are equal to its {padding} one," if padding else ","
         raise fail(
             "padding-has-influence",
-            f"{case.op.name}: with a length of {cut.length} and {cut.steps} steps{equal} entry {cut.entry} "
-            f"gives something else than cut off after {cut.length} steps: {wrong}",
+            f"{case.op.name}: {_described(broken)}",
             f'A docstring says: "{shorten(sentence_of_padding(case.op), _QUOTED)}"',
             repro=_script(case, broken),
-            picture=wrong.picture,
+            picture=broken.wrong.picture,
+            case=_shown_on(case, broken.cut),
         )
 
 
-def _cuts(case: Case) -> Iterator[_Cut]:
-    """The sequences of the case; one without padding is taken for half as long.
-
-    There are none if the call leaves out another argument of lengths: the given ones are ambiguous then.
-    """
-    tensors = {path: tensor for path, tensor in case.inputs().tensors() if is_plain(tensor)}
-    if any(names_lengths(name) and name not in tensors for name in _tensor_arguments(case.op)):
-        return
-    for path, lengths in tensors.items():
-        if not names_lengths(path) or lengths.dim() != 1 or lengths.dtype.is_floating_point:
-            continue
-        batch = _batch_dims(tensors, len(lengths))
-        longest = int(lengths.max()) if lengths.numel() else 0
-        dims = [
-            (name, dim)
-            for name, entries in batch.items()
-            for dim, size in enumerate(tensors[name].shape)
-            if dim != entries and size >= max(longest, 2)
-        ]
-        sizes = {tensors[name].shape[dim] for name, dim in dims}
-        if len(sizes) != 1 or len({name for name, _ in dims}) < len(dims):  # ambiguous
-            continue
-        (steps,) = sizes
-        for entry, length in enumerate(lengths.tolist()[:_ENTRIES]):
-            shorter = length if 0 < length < steps else steps // 2
-            yield _Cut(path, entry, shorter, steps, tuple(dims), batch)
+def _described(broken: _Broken) -> str:
+    cut, padding, wrong = broken
+    if not cut.length:
+        what = f"what stands in its {cut.steps} places"
+        return f"the result for a sequence of length 0 depends on {what}: {wrong}"
+    equal = f", of which all behind its end are equal to its {padding} one," if padding else ","
+    return (
+        f"with a length of {cut.length} and {cut.steps} steps{equal} entry {cut.entry} gives something "
+        f"else than cut off after {cut.length} steps: {wrong}"
+    )
 
 
-def _batch_dims(tensors: Mapping[str, torch.Tensor], count: int) -> dict[str, int]:
-    """Path -> the dim of the batch: the first one, or else the only one of its size."""
-    dims = {}
-    for name, tensor in tensors.items():
-        fitting = [dim for dim, size in enumerate(tensor.shape) if size == count]
-        if fitting and (fitting[0] == 0 or len(fitting) == 1):
-            dims[name] = fitting[0]
-    return dims
-
-
-def _tensor_arguments(op: Op) -> list[str]:
-    tensors = ("Tensor", "Optional[Tensor]")
-    return [argument.name for argument in op.arguments if str(argument.type) in tensors]
+def _shown_on(case: Case, cut: Cut) -> Case | None:
+    """The case with its reason to be a note, if nothing says that a sequence may have length 0."""
+    if cut.length or has_empty(case, cut.lengths):
+        return None
+    if allows_empty_sequences(case.op, cut.lengths):
+        return None
+    return replace(case, beyond=case.beyond or "a sequence of length 0")
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether the op takes a sequence alone, and the first one whose padding counts."""
     calls = Caller(case)
     is_taken = False
-    for cut in _cuts(case):
-        for padding in _PADDINGS:
-            pairs = _pairs(calls, cut, padding)
-            is_taken |= bool(pairs)
-            wrong = _wrong(case, pairs)
-            if wrong is not None and _is_wrong_in_double(case, cut, padding):
-                return True, _Broken(cut, padding, wrong)
+    for cut, padding in _tried(case):
+        pairs = _pairs(calls, cut, padding)
+        is_taken |= bool(pairs)
+        wrong = _wrong(case, pairs)
+        if wrong is not None and _is_wrong_in_double(case, cut, padding):
+            return True, _Broken(cut, padding, wrong)
     return is_taken, None
 
 
-def _pairs(calls: Caller, cut: _Cut, padding: str) -> list[tuple[Leaves, Leaves]]:
-    """Each result of a sequence that can be compared, with padding and without."""
-    padded, alone = (_results(calls, cut, what) for what in (padding, None))
+def _tried(case: Case) -> Iterator[tuple[Cut, str]]:
+    """Each sequence and what stands behind its end, then those of length 0."""
+    yield from ((cut, padding) for cut in cuts_of(case) for padding in _PADDINGS)
+    yield from ((cut, padding) for cut in empty_cuts_of(case) for padding in _FOR_NONE)
+
+
+def _pairs(calls: Caller, cut: Cut, padding: str) -> list[tuple[Leaves, Leaves]]:
+    """Each result of a sequence that can be compared, with padding and without, or with other padding."""
+    other = None if cut.length else "first"
+    padded, alone = (_results(calls, cut, what) for what in (padding, other))
     if padded is None or alone is None or len(padded) != len(alone):
         return []
     pairs = []
@@ -180,7 +122,7 @@ def _pairs(calls: Caller, cut: _Cut, padding: str) -> list[tuple[Leaves, Leaves]
     return pairs
 
 
-def _results(calls: Caller, cut: _Cut, padding: str | None) -> Leaves | None:
+def _results(calls: Caller, cut: Cut, padding: str | None) -> Leaves | None:
     """Copies of what the op gives for a sequence; None where it raises."""
 
     def taken(path: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -189,12 +131,12 @@ def _results(calls: Caller, cut: _Cut, padding: str | None) -> Leaves | None:
     return copied_results(calls(calls.case.inputs().map_distinct(taken)))
 
 
-def _without_padding(cut: _Cut, padded: Any, alone: Any) -> Any:
+def _without_padding(cut: Cut, padded: Any, alone: Any) -> Any:
     """A result without its entries for the padding; None if its sizes differ from `alone` even then."""
     if not isinstance(padded, torch.Tensor) or not isinstance(alone, torch.Tensor):
         return padded
-    if padded.dim() != alone.dim():
-        return None
+    if padded.dim() != alone.dim() or (not cut.length and cut.steps in padded.shape):
+        return None  # a result for each step has nothing but padding for an empty sequence
     for dim, sizes in enumerate(zip(padded.shape, alone.shape, strict=True)):
         if sizes == (cut.steps, cut.length):
             padded = padded.narrow(dim, 0, cut.length)
@@ -206,7 +148,7 @@ def _wrong(case: Case, pairs: list[tuple[Leaves, Leaves]]) -> Disagreement | Non
     return next((wrong for wrong in wrongs if wrong is not None), None)
 
 
-def _is_wrong_in_double(case: Case, cut: _Cut, padding: str) -> bool:
+def _is_wrong_in_double(case: Case, cut: Cut, padding: str) -> bool:
     """Whether results differ in double precision too; True if the op does not support it."""
 
     def ask(wide: Case) -> bool:
@@ -226,9 +168,9 @@ def _script(case: Case, broken: _Broken) -> str:
     for path, dim in cut.dims:
         place = expression(case, path)
         if padding:
-            behind = f"{place}.narrow({dim}, {cut.length}, {cut.steps - cut.length})"
-            lines.append(f"    {behind}.copy_({place}.narrow({dim}, {cut.step(padding)}, 1))\n")
-        cuts.append(f"        {place} = {place}.narrow({dim}, 0, {cut.length})\n")
+            lines.append(_copied(cut, place, dim, padding))
+        shorter = f"    {place} = {place}.narrow({dim}, 0, {cut.length})\n"
+        cuts.append("    " + (shorter if cut.length else _copied(cut, place, dim, "first")))
     lengths = expression(case, cut.lengths)
     return (
         call_lines(wrong.name)
@@ -243,26 +185,29 @@ def _script(case: Case, broken: _Broken) -> str:
     )
 
 
-def _says_so(op: Op) -> bool:
-    """Whether an op has lengths, and a docstring says that padding is ignored."""
-    named = any(names_lengths(argument.name) for argument in op.arguments)
-    return named and bool(sentence_of_padding(op))
+def _copied(cut: Cut, place: str, dim: int, padding: str) -> str:
+    """The line of a script that fills the padding with copies of a step."""
+    behind = f"{place}.narrow({dim}, {cut.length}, {cut.steps - cut.length})"
+    return f"    {behind}.copy_({place}.narrow({dim}, {cut.step(padding)}, 1).clone())\n"
 
 
 FINDINGS = {
     "padding-has-influence": Explanation(
         meaning=(
             "A docstring says that anything behind the end of a sequence is ignored. But with padding "
-            "there, a sequence gives another result than cut off at its length."
+            "there, a sequence gives another result than cut off at its length, or one of length 0 depends "
+            "on what stands in its places."
         ),
         why=(
             "Something runs over all steps, or starts from the last step instead of the last one of the "
-            "sequence. The result for a sequence then depends on the longest one in its batch."
+            "sequence. The result for a sequence then depends on the longest one in its batch. Where "
+            "all steps are masked by a large negative number, such as -1e9, a softmax gives each the same "
+            "weight."
         ),
         fix=(
             "Look for code that starts from the end, divides by the number of steps, or takes the "
-            "maximum over all steps: it must use the length of the sequence. If padding is meant to count, "
-            "correct the docstring."
+            "maximum over all steps: it must use the length of the sequence. Give length 0 a result of its "
+            "own, or raise. If padding is meant to count, correct the docstring."
         ),
         before="""
 tag = int(best[entry, -1])               # of the padding
@@ -283,7 +228,7 @@ CHECK = Check(
     summary="a sequence gives the same with padding behind it as cut off at its length",
     run=check_padding,
     gradients=False,
-    needs=_says_so,
+    needs=ignores_padding,
     variants=("arguments", "shape"),
     cheap=True,
     findings=FINDINGS,
@@ -291,7 +236,9 @@ CHECK = Check(
         "Padding that changes a result, although the op has lengths of sequences and its docstring says "
         "that padding is ignored, or that a length is the number of valid steps: a path that starts at "
         "the last step, a mean over all steps, a `roll` that wraps around. A sequence with padding, also "
-        "with copies of its first or last step there, is compared with the same sequence cut off."
+        "with copies of its first or last step there, is compared with the same sequence cut off. For a "
+        "sequence of length 0, nothing that stands in its places may count: a note, unless a sample has "
+        "such a length or a docstring speaks of it."
     ),
     cannot_see=(
         "Ops without such a docstring, lengths whose dim is ambiguous, and results of other sizes."
