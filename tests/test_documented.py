@@ -231,6 +231,9 @@ def test_the_dtypes_of_an_argument() -> None:
     op = op_with("boxes: float32, or counts in int16\nscores: float64\nReturns int64")
     assert documented_dtypes.dtypes_of(op, "boxes") == [torch.float32, torch.int16]
     assert documented_dtypes.dtypes_of(op, "scores") == [torch.float64]
+    together = op_with("boxes, scores: planes of one dtype: uint8, float32 or float64.")
+    for name in ("boxes", "scores"):
+        assert documented_dtypes.dtypes_of(together, name)[0] == torch.uint8
     for text in (
         "boxes: float32 (N, 4), scores int64",
         "boxes: float32 (N, 4). As int64 (N,)",
@@ -442,12 +445,33 @@ def test_minus_one_for_what_is_missing(text: str, said: bool) -> None:
         ("Frames beyond the length have no influence.", True),
         ("Padding is never read.", True),
         ("scores: number of valid steps of each sequence", True),
+        ("Only the scores 0 .. length - 1 take part.", True),
+        ("Only the first lengths[b] scores are used.", True),
+        ("scores: any content behind the lengths", True),
+        ("Only scores above 0 contribute.", False),
         ("scores: padding counts as zeros.", False),
         ("Ignored labels are -1.", False),
     ],
 )
 def test_padding_that_is_ignored(text: str, said: bool) -> None:
     assert bool(documented_batches.sentence_of_padding(op_with(text))) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: (N,), 0 .. L", True),
+        ("boxes and scores are from 0 to L.", True),
+        ("scores: (N,), each in [0, L]", True),
+        ("An empty sequence gives zeros.", True),
+        ("A query that sees no key gives zeros.", True),
+        ("scores: (N,), 1 .. L", False),
+        ("boxes: (N,), 10 to 20. scores: (N,)", False),
+        ("No keys are changed.", False),
+    ],
+)
+def test_sequences_that_may_be_empty(text: str, said: bool) -> None:
+    assert documented_batches.allows_empty_sequences(op_with(text), "scores") is said
 
 
 @pytest.mark.parametrize(

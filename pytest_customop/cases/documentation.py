@@ -56,6 +56,13 @@ def beginning(names: Sequence[str]) -> re.Pattern[str]:
     return re.compile(rf"^\W*({all_names})(?=\s*[:(,=]|\s\s|\s*$)|^\W*({long})\b")
 
 
+@functools.cache
+def listed_together(names: Sequence[str]) -> re.Pattern[str]:
+    """A pattern for the beginning of a line about several arguments: `a, b and c: ...`."""
+    name = f"`*({'|'.join(map(re.escape, names)) or '(?!)'})`*"
+    return re.compile(rf"^\W*{name}((,|,?\s+and)\s+{name})+\s*:")
+
+
 @functools.lru_cache(maxsize=256)
 def _of_functions(op: Op) -> tuple[str, ...]:
     functions = python_functions(op)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ..declare.ops import Op
-from .documentation import beginning, texts_about, texts_beside
+from .documentation import beginning, listed_together, texts_about, texts_beside
 
 # In one sentence: numbers below 0, and that they are padding or ignored.
 _PADDING = re.compile(
@@ -260,13 +260,16 @@ def speaks_of_seed(op: Op) -> bool:
 
 def lines_about(op: Op, argument: str) -> str:
     """The text of docstrings about an argument: the lines from its name to the next argument's."""
-    begins = beginning(tuple(item.name for item in op.arguments))
+    names = tuple(item.name for item in op.arguments)
+    begins, together = beginning(names), listed_together(names)
     lines: list[str] = []
     for text in texts_about(op):
         inside = False
         for line in text.splitlines():
-            begun = begins.match(line)
-            if begun:
+            begun, several = begins.match(line), together.match(line)
+            if several:
+                inside = argument in re.findall(r"\w+", several[0])
+            elif begun:
                 inside = argument in begun.groups()
             elif not line.strip() or re.match(r"\s*(Returns?|Raises?)\b", line):
                 inside = False

@@ -19,8 +19,8 @@ _IGNORED_PADDING = re.compile(
     r"(?=.*\b(padding|padded|behind|beyond|past)\b)"
     r"(?=.*\b(ignored|skipped|disregarded|(not|never) (read|used|counted|looked)|no (effect|influence))\b)"
     r"|\b(any (content|values?|numbers?)|anything) (behind|beyond|past|after)\b"
-    r"|\bonly\b[^;]*?\b(takes? part|counts?|contributes?|participates?)\b"
-    r"|\bonly\b[^;]*?\b(is|are) (read|used|seen|attended)\b"
+    r"|(?=.*(\b(first|leading|behind|beyond|up to|padding|padded)\b|\.\.))\bonly\b[^;]*?"
+    r"\b(takes? part|counts?|contributes?|participates?|(is|are) (read|used|seen|attended))\b"
     r"|\b(number|count) of (valid|real|unpadded) \w+"
     r"|\blen(gth)?s?\b[^.;,]{0,8}\b(valid|real|unpadded) \w+",
     re.I | re.S,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 import torch
 
 from ..declare.ops import Op
-from .documentation import texts_about
+from .documentation import listed_together, texts_about
 from .documented import lines_about, sentences
 
 _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
@@ -133,11 +133,12 @@ def names_float64(op: Op) -> bool:
 
 def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
     """The dtypes that the first sentence about an argument names before it turns to something else."""
-    others = "|".join(re.escape(item.name) for item in op.arguments if item.name != argument)
-    other = rf"|\b({others})\b" if others else ""
+    names = [re.escape(item.name) for item in op.arguments]
+    other = "".join(rf"|\b{name}\b" for name in names if name != re.escape(argument))
     ends = re.compile(rf"[.;]\s|(?i:{_RESULT}){other}")
-    together = re.compile(rf"^(`*\w+`*(,\s*(and\s+)?|\s+and\s+)`*({others})`*)+\s*:")  # `a, b: ...`
-    text = together.sub("", lines_about(op, argument)) if others else lines_about(op, argument)
+    text = listed_together(tuple(item.name for item in op.arguments)).sub(
+        "", lines_about(op, argument)
+    )
     first, *_ = ends.split(text, maxsplit=1)
     return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
 
