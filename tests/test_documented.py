@@ -194,6 +194,8 @@ def test_an_argument_of_any_dtype(text: str, floats: bool, integers: bool) -> No
         ("boxes: float32", False),
         ("float64 is taken, and computed in float32.", False),
         ("float64 is taken; single precision inside.", False),
+        ("boxes: float16 or float64 (half-precision inputs are computed in float32)", True),
+        ("boxes: float16 or float64, computed in float32", False),
     ],
 )
 def test_float64_that_is_named(text: str, named: bool) -> None:
@@ -466,6 +468,7 @@ def test_padding_that_is_ignored(text: str, said: bool) -> None:
         ("An empty sequence gives zeros.", True),
         ("A query that sees no key gives zeros.", True),
         ("scores: (N,), 1 .. L", False),
+        ("scores: (N,), from 1 on. An empty sequence is not known.", False),
         ("boxes: (N,), 10 to 20. scores: (N,)", False),
         ("No keys are changed.", False),
     ],
@@ -486,6 +489,48 @@ def test_sequences_that_may_be_empty(text: str, said: bool) -> None:
 )
 def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
     assert documented_gradients.gets_no_gradient(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("boxes is twice differentiable.", True),
+        ("The gradient gives forces, its gradient the Hessian.", True),
+        ("Has no second derivative.", False),
+        ("Double backward is not supported.", False),
+        ("Differentiable in boxes.", False),
+    ],
+)
+def test_a_second_order_that_is_promised(text: str, said: bool) -> None:
+    assert documented_gradients.promises_second_order(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: rows with a negative id are left out", True),
+        ("scores: any number below 0 is ignored", True),
+        ("scores: -1 is padding", False),
+        ("scores: never negative; padding is 0", False),
+        ("scores: a negative one counts from the end; 0 is padding", False),
+        ("boxes: negative ones are padding\nscores: (N,)", False),
+    ],
+)
+def test_numbers_below_0_that_are_missing(text: str, said: bool) -> None:
+    assert documented.marks_negative_missing(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: (N,), N >= 1", True),
+        ("boxes and scores: at least one of each", True),
+        ("boxes, scores: at least one of each", True),
+        ("boxes: N >= 1. scores: (N,)", False),
+    ],
+)
+def test_an_argument_that_needs_entries(text: str, said: bool) -> None:
+    assert documented.needs_entries(op_with(text), "scores") is said
 
 
 @pytest.mark.parametrize(

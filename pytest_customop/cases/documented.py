@@ -23,6 +23,16 @@ _MISSING = re.compile(
     r"|empty|absent|none|nothing|zeros?)\b)",
     re.I | re.S,
 )
+_NEGATIVE_MISSING = re.compile(
+    r"(?=.*\b(negative|below (0|zero)|less than (0|zero))\b)"
+    r"(?=.*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|(left|leaves?) out"
+    r"|missing|unused|(stands?|counts?) for no\w*|belongs? to no\w*)\b)",
+    re.I | re.S,
+)
+_NOT_NEGATIVE = re.compile(
+    r"\b(no|not|never|non)[- ](be )?negative\b|\b(must|raises?|errors?|end|last|wraps?|backwards?)\b",
+    re.I,
+)
 # In one sentence: groups, and that they are apart.
 _GROUP = r"(class(es)?|categor(y|ies)|labels?|images?|batch(es)?|groups?|levels?)"
 _APART = re.compile(
@@ -38,11 +48,7 @@ _VARIANCE = re.compile(
     r"|\b(layer|batch|group|instance)[ -]?norm(ali[sz](e[sd]?|ation))?\b|\bstandardi[sz](e[sd]?|ation)\b",
     re.I,
 )
-# In one sentence: lengths, and that they may be 0.
-_EMPTY_SEQUENCES = re.compile(
-    r"^(?=[^.]*\b(len(gth)?s?|counts?|sequences?|segments?|bags?|rows?)\b)(?=[^.]*(\b(zero|empty)\b|(?<![\w.])0(?![\w.])))",
-    re.I | re.M,
-)
+# In the text about an argument: that it may be empty.
 _EMPTY = re.compile(
     r"\b(may|can|could|might)( also)? be (0|zero|empty)\b|\bor empty\b"
     r"|\bempty\b[^.;]*\b(allowed|fine|ok|okay|accepted|valid|supported|gives?|returns?|yields?)\b"
@@ -218,14 +224,15 @@ def pads_with_negative(op: Op) -> bool:
     return any(_PADDING.search(sentence) for sentence in sentences(op))
 
 
+def marks_negative_missing(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that any number below 0 stands for something missing."""
+    said = re.split(r"\.\s", lines_about(op, argument))
+    return any(_NEGATIVE_MISSING.search(one) and not _NOT_NEGATIVE.search(one) for one in said)
+
+
 def marks_missing(op: Op, argument: str) -> bool:
     """Whether the text about an argument says that -1 stands for something missing."""
     return any(map(_MISSING.search, re.split(r"\.\s", lines_about(op, argument))))
-
-
-def allows_empty_sequences(op: Op) -> bool:
-    """Whether a sentence says that a length or a count may be 0."""
-    return any(_EMPTY_SEQUENCES.search(sentence) for sentence in sentences(op))
 
 
 def allows_empty(op: Op, argument: str) -> bool:
@@ -234,7 +241,12 @@ def allows_empty(op: Op, argument: str) -> bool:
     sizes = " ".join(re.findall(r"[(\[][^)\]]*[)\]]", about))
     letters = [match[1] for match in _NO_ENTRIES.finditer(about)]
     allowed = _EMPTY.search(about) or any(re.search(rf"\b{letter}\b", sizes) for letter in letters)
-    return bool(allowed) and not _NOT_EMPTY.search(about)
+    return bool(allowed) and not needs_entries(op, argument)
+
+
+def needs_entries(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that it, or one of its sizes, is at least 1."""
+    return _NOT_EMPTY.search(lines_about(op, argument)) is not None
 
 
 def naming(op: Op, argument: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..declare.ops import Op
-from .documented import lines_about, sentences
+from .documented import lines_about, naming, sentences
 
 # In one sentence: the entries of a batch do not influence each other.
 _INDEPENDENT = re.compile(
@@ -31,10 +31,14 @@ _FROM_ZERO = re.compile(
 )
 # In one sentence: a sequence without steps.
 _EMPTY = re.compile(
-    r"\b(empty|zero[- ]length) (sequence|row|entr|sample|segment|bag)"
-    r"|\blen(gth)?s? (of |is |equal to |== ?)?(0|zero)\b"
+    r"^(?=.*\b(len(gth)?s?|counts?|sequences?|segments?|bags?|rows?)\b)"
+    r"(?=.*(\b(zero|empty)\b|(?<![\w.\[])0(?![\w.])(?!`*\s*(:|-?th\b))))"
     r"|\b(with|has|have|sees?|contains?|of|are) no (valid |visible |real )?"
     r"(keys?|steps?|frames?|tokens?|elements?|entr(y|ies)|positions?)\b",
+    re.I,
+)
+_FROM_ONE = re.compile(
+    r"\b(from|at least) (1|one)\b|>= ?1\b|> ?0\b|\bpositive\b|\bnon-?empty\b|(?<![\d.])1`*\s*(\.\.|to\b)",
     re.I,
 )
 _UNBATCHED = re.compile(
@@ -59,11 +63,11 @@ def sentence_of_padding(op: Op) -> str:
 
 def allows_empty_sequences(op: Op, lengths: str) -> bool:
     """Whether the text about an argument of lengths, or a sentence, says that one may be 0."""
-    named = re.compile(rf"\b{re.escape(lengths)}\b")
-    return _FROM_ZERO.search(lines_about(op, lengths)) is not None or any(
-        _EMPTY.search(sentence) or (named.search(sentence) and _FROM_ZERO.search(sentence))
-        for sentence in sentences(op, of_op=True)
-    )
+    about = lines_about(op, lengths)
+    if _FROM_ONE.search(about):
+        return False
+    from_zero = any(map(_FROM_ZERO.search, (about, *naming(op, lengths))))
+    return from_zero or any(map(_EMPTY.search, sentences(op, of_op=True)))
 
 
 def _first_sentence(op: Op, pattern: re.Pattern[str]) -> str:

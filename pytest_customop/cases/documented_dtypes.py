@@ -40,6 +40,11 @@ _DOUBLE = re.compile(r"\b(torch\.)?(float64|double)\b", re.I)
 _SINGLE = re.compile(
     r"\bsingle precision\b|\binternal\w*\b|\bin (torch\.)?float(32)?\b(?!,| or| and)", re.I
 )
+_OF_HALF = re.compile(  # what is said of narrow inputs alone
+    r"\b((reduced|half|low|lower)[- ]precision|half|(b?float16|fp16|bf16)( and (b?float16|fp16|bf16))?) "
+    r"(inputs?|tensors?|values?|numbers?)\b[^.;)]*",
+    re.I,
+)
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
 # In one sentence: integers, that something is the same, and floating-point numbers.
 _SAME_NUMBERS = re.compile(
@@ -127,7 +132,7 @@ def promotes_dtypes(op: Op) -> bool:
 
 def names_float64(op: Op) -> bool:
     """Whether docstrings name float64, and do not say that the op computes in a narrower dtype."""
-    every = [*sentences(op, of_op=True)]
+    every = [_OF_HALF.sub("", sentence) for sentence in sentences(op, of_op=True)]
     return any(map(_DOUBLE.search, every)) and not any(map(_SINGLE.search, every))
 
 

@@ -13,6 +13,11 @@ _DIFFERENTIABLE = re.compile(
     r"(with respect to|w\.?r\.?t\.?|in|by|for|through)|gradients? flows? (in)?to) (?P<what>[^.;]*)",
     re.I,
 )
+_SECOND_ORDER = re.compile(
+    r"\b(twice|doubly) differentiable\b|\bdifferentiable (twice|to second order)\b|\bHessians?\b"
+    r"|\b(double backward|(second[- ]order|second) (gradients?|derivatives?))\b",
+    re.I,
+)
 _LEARNED = re.compile(
     r"(?<!not )(?<!never )\b(learn(ed|able|t)|trainable|(fixed|frozen) or trained)\b"
     r"|\brouting (weights|probabilities)\b",
@@ -40,6 +45,7 @@ _ZERO_DERIVATIVE = re.compile(
     re.I,
 )
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
+_DENIED = re.compile(r"\b(no|not|nor|never|without|un\w+|raises?)\b|n't\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
 _BOTH = re.compile(r"\bboth\b", re.I)
 
@@ -54,6 +60,12 @@ def is_differentiable_by(op: Op, argument: str) -> bool:
             if named or both_named or _EVERY.search(match["what"]):
                 return True
     return False
+
+
+def promises_second_order(op: Op) -> bool:
+    """Whether a sentence says that the op can be differentiated twice."""
+    clauses = (clause for sentence in sentences(op, of_op=True) for clause in sentence.split(";"))
+    return any(not _DENIED.search(clause) for clause in filter(_SECOND_ORDER.search, clauses))
 
 
 def is_learned(op: Op, argument: str) -> bool:

@@ -31,6 +31,7 @@ from ..cases.documented_gradients import (
     is_differentiable_by,
     is_learned,
     is_not_differentiable,
+    promises_second_order,
 )
 from ..cases.documented_shapes import with_another_size
 from ..cases.formula_code import gradient_if_needed
@@ -166,7 +167,7 @@ def _why_not_asked(case: Case, finding: Finding) -> str | None:
         return "the op's source says that its gradient is an estimate"
     if finding.code in _OF_STEPS and is_estimate_by_module(case.op):
         return "the docstring of the op's module says that a gradient is an estimate"
-    if finding.code == _SECOND and _marks_an_output(case):
+    if finding.code == _SECOND and _marks_an_output(case) and not promises_second_order(case.op):
         return "an output, which the formula may use, is marked as not differentiable"
     if finding.code == "gradient-of-a-step-function" and _may_be_an_estimate(case):
         return "only its author knows whether it is an estimate on purpose"

@@ -14,7 +14,7 @@ import torch
 
 from ..cases.case import Case
 from ..cases.crash_risk import may_crash
-from ..cases.documented import allows_empty
+from ..cases.documented import allows_empty, needs_entries
 from ..cases.fake_run import fake_run, shapes_of
 from ..cases.run import Run
 from ..cases.tensors import base_name, is_differentiable
@@ -207,7 +207,7 @@ def _why_empty_is_valid(case: Case, promised: Run) -> str | None:
         if name in before and tensor.numel() < before[name].numel()
     ]
     emptied = [(name, tensor) for name, tensor in fewer if not tensor.numel()]
-    if not emptied:
+    if not emptied or any(needs_entries(case.op, name) for name, _ in fewer):
         return None
     names = listed([name for name, _ in emptied])
     if all(allows_empty(case.op, name) for name, _ in emptied):

@@ -58,15 +58,17 @@ def answers_without_a_center():
     )
 
 
-def _shares(name, highest):
+def _shares(name, highest, said=None):
     """The share that each edge has in the edges of its node; `highest(index)` is the highest node."""
 
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def shares(weight: Tensor, index: Tensor) -> Tensor:
         if weight.dim() != 1 or index.shape != weight.shape:
             raise ValueError("a weight and a node for each edge, please")
         totals = weight.new_zeros(highest(index) + 1).index_add(0, index, weight)
         return weight / totals[index]
+
+    shares.__doc__ = said
+    shares = torch.library.custom_op(f"zoo::{name}", shares, mutates_args=())
 
     def fake(weight: Tensor, index: Tensor) -> Tensor:
         if weight.dim() != 1 or index.shape != weight.shape:
@@ -89,6 +91,16 @@ EDGES = (tensor(5, low=0.5, high=1), tensor(values=[0, 4, 2, 1, 0]))
 def raises_without_an_edge():
     """Takes the maximum of no nodes."""
     return _shares("raises_without_an_edge", lambda index: int(index.max()))
+
+
+@specimen(EDGES, twin_of="raises_without_an_edge", skips={"fake.symbolic": "no-second-size"})
+def takes_at_least_one_edge():
+    """Takes the maximum of no nodes, which the docstring does not allow."""
+    return _shares(
+        "takes_at_least_one_edge",
+        lambda index: int(index.max()),
+        "index: (E,), E >= 1, of each edge",
+    )
 
 
 @specimen(EDGES, twin_of="raises_without_an_edge", skips={"fake.symbolic": "no-second-size"})

@@ -3,6 +3,7 @@
 import functools
 from typing import Optional
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -459,6 +460,54 @@ def rows_of_which_the_last_is_padding():
         return table.new_empty(index.shape[0], table.shape[1])
 
     return rows
+
+
+def _means(name, entry):
+    """The means of rows by segment; `entry(ids, count)` is where each is added, the last one spare."""
+
+    def check(x, ids, count):
+        if x.dim() != 2 or ids.shape != x.shape[:1] or count < 1:
+            raise ValueError("a segment for each row, please")
+        if not x.is_floating_point() or ids.dtype != torch.int64:
+            raise TypeError("floating-point rows, and ids as int64, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def means(x: Tensor, ids: Tensor, count: int) -> Tensor:
+        """The mean of the rows of each segment; zeros without any.
+
+        x: (N, D)
+        ids: (N,), below `count`. Rows with a negative id are left out.
+        """
+        check(x, ids, count)
+        if len(ids) and int(ids.max()) >= count:
+            raise ValueError("ids below the number of segments, please")
+        sums = numpy.zeros((count + 1, x.shape[1]))
+        counts = numpy.zeros(count + 1)
+        numpy.add.at(sums, entry(ids, count).numpy(), x.detach().double().numpy())
+        numpy.add.at(counts, entry(ids, count).numpy(), 1)
+        return torch.from_numpy(sums[:-1] / counts[:-1, None].clip(1)).to(x.dtype)
+
+    @means.register_fake
+    def _(x, ids, count):
+        check(x, ids, count)
+        return x.new_empty(count, x.shape[1])
+
+    return means
+
+
+SEGMENTS = (tensor(5, 3), torch.tensor([2, 0, -1, 0, 1]), 3)
+
+
+@aot(SEGMENTS, expected={"relations.padding_positions": "negative-positions-differ"})
+def mean_with_one_spare_segment():
+    """Adds rows of id -1 to a spare entry, and those of -2 to the last segment."""
+    return _means("mean_with_one_spare_segment", lambda ids, count: ids)
+
+
+@aot(SEGMENTS, twin_of="mean_with_one_spare_segment")
+def mean_without_negative_ids():
+    """Adds every row of a negative id to the spare entry."""
+    return _means("mean_without_negative_ids", lambda ids, count: torch.where(ids < 0, count, ids))
 
 
 @specimen(

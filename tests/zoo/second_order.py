@@ -1,6 +1,7 @@
 """Formulas that are right once and wrong twice."""
 
 import functools
+from typing import Tuple
 
 import torch
 from torch import Tensor
@@ -86,3 +87,48 @@ def cube_without_a_second_formula():
 
     gradient.register_fake(lambda x, grad: torch.empty_like(x))
     return _cube("cube_without_a_second_formula", gradient)
+
+
+def _squared_norms(name, norm_of):
+    """Squares of sums of exponentials, and the sums; `norm_of(x, saved)` is what the backward takes."""
+
+    def norms(x: Tensor) -> Tuple[Tensor, Tensor]:
+        """The squared log-sum-exp of each row, and the log-sum-exp.
+
+        x: (N, D), float32 or float64
+        The first result is twice differentiable in x; the second carries no gradient.
+        """
+        if x.dim() != 2 or 0 in x.shape or x.dtype not in (torch.float32, torch.float64):
+            raise ValueError("a matrix, please")
+        norm = torch.logsumexp(x, 1)
+        return norm * norm, norm
+
+    norms = torch.library.custom_op(f"zoo::{name}", norms, mutates_args=())
+    norms.register_fake(lambda x: (x.new_empty(x.shape[0]), x.new_empty(x.shape[0])))
+
+    def setup(ctx, inputs, output):
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(inputs[0], output[1])
+
+    def backward(ctx, grad, _):
+        x, saved = ctx.saved_tensors
+        norm = norm_of(x, saved)
+        return (2 * grad * norm)[:, None] * (x - norm[:, None]).exp()
+
+    norms.register_autograd(backward, setup_context=setup)
+    return norms
+
+
+MARKED = (tensor(3, 5, low=-2, high=2, requires_grad=True),)
+
+
+@specimen(MARKED, expected={"gradcheck.double": "second-order-gradient-mismatch"})
+def norm_that_is_a_constant_twice():
+    """The backward uses an output that is marked as not differentiable; second order is promised."""
+    return _squared_norms("norm_that_is_a_constant_twice", lambda x, saved: saved)
+
+
+@specimen(MARKED, twin_of="norm_that_is_a_constant_twice")
+def norm_that_is_computed_again():
+    """The backward computes it again."""
+    return _squared_norms("norm_that_is_computed_again", lambda x, saved: x.logsumexp(1))

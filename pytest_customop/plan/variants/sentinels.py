@@ -14,7 +14,8 @@ from dataclasses import replace
 import torch
 
 from ...cases.argument_names import names_lengths, names_positions
-from ...cases.documented import allows_empty_sequences, marks_missing, pads_with_negative
+from ...cases.documented import marks_missing, pads_with_negative
+from ...cases.documented_batches import allows_empty_sequences
 from ...cases.template import adds_up_to_size
 from ...cases.tensors import base_name
 from ...core.wording import listed_briefly
@@ -71,7 +72,7 @@ def _empty(view: SampleView) -> Iterator[Step]:
     for tensor in _lengths(view):
         span = range_of(tensor)
         if span is not None and span[0] > 0:
-            beyond = None if allows_empty_sequences(view.op) else _EMPTY
+            beyond = None if allows_empty_sequences(view.op, base_name(tensor.path)) else _EMPTY
             yield from _marked(tensor, f"{tensor.path}.has.0", 0, "0", beyond)
 
 
