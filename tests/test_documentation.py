@@ -184,3 +184,13 @@ def test_a_fake_kernel_of_torch_describes_no_op() -> None:
     assert "Sines." in texts
     assert not any("uninitialized" in text for text in texts)
     assert not speaks_of_nan(resolve(op))
+
+
+def test_a_docstring_that_is_set_on_the_op() -> None:
+    library = torch.library.Library("t_documentation_set", "DEF")
+    library.define("one(Tensor x) -> Tensor")
+    library.define("two(Tensor x) -> Tensor")
+    torch.ops.t_documentation_set.one.default.__doc__ = "Of the overload.\n\n    x: (N,)"
+    torch.ops.t_documentation_set.two.__doc__ = "Of the packet."
+    assert "Of the overload.\n\nx: (N,)" in texts_about(resolve("t_documentation_set::one"))
+    assert "Of the packet." in texts_about(resolve("t_documentation_set::two"))

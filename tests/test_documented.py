@@ -1,5 +1,6 @@
 """What docstrings say that an op takes and gives, and what they do not say."""
 
+import math
 import sys
 from typing import Any
 
@@ -503,6 +504,22 @@ def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
 )
 def test_a_second_order_that_is_promised(text: str, said: bool) -> None:
     assert documented_gradients.promises_second_order(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "period"),
+    [
+        ("scores: any numbers; they repeat with period 1", 1.0),
+        ("scores: periodic, with a period of 2.5", 2.5),
+        ("scores: an angle whose period is 2 * pi", 2 * math.pi),
+        ("scores: the wave repeats every 24 hours", 24.0),
+        ("scores: over a period of time", None),
+        ("scores: the sampling period `dt`", None),
+        ("boxes: of period 3\nscores: (N,)", None),
+    ],
+)
+def test_a_period_that_is_given(text: str, period: float | None) -> None:
+    assert documented_numbers.period_of(op_with(text), "scores") == period
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ def listed_together(names: Sequence[str]) -> re.Pattern[str]:
 def _of_functions(op: Op) -> tuple[str, ...]:
     functions = python_functions(op)
     texts = [inspect.getdoc(function) for function in functions]
+    for named in (op.overload, op.overload.overloadpacket):  # `torch.ops.mylib.warp.__doc__ = ...`
+        texts.append(inspect.cleandoc(vars(named).get("__doc__") or ""))
     for module in _modules(op):
         texts += [inspect.getdoc(function) for function in _callers(op, module, functions)]
         texts += _comments(op, module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Iterator
 
@@ -22,6 +23,11 @@ _NEVER_ZERO = re.compile(
 _END_OF_CLAUSE = r"[.;]\s"
 _NOT_NEGATIVE = re.compile(
     r">=?\s*0(?!\.\d|\w)|\bnon-?negative\b|(?<!non-)(?<!non)(?<!not )\bpositive\b(?! or negative)",
+    re.I,
+)
+_PERIOD = re.compile(
+    r"\b(period|repeats every|wraps every|periodic every)`* (of |is |= ?)?`*"
+    r"(?P<number>\d+(\.\d+)?(?!\w))?(?P<pi>\s?\*?\s?(pi|\u03c0)\b)?(?<=[\w\u03c0])",
     re.I,
 )
 _LIMIT = re.compile(
@@ -51,6 +57,15 @@ def may_be_zero(op: Op, argument: str) -> bool:
     )
     about = _clauses_about(op, argument)
     return any(zero.search(clause) and not _NEVER_ZERO.search(clause) for clause in about)
+
+
+def period_of(op: Op, argument: str) -> float | None:
+    """The number that the text about an argument gives as its period: `periodic with period 1`."""
+    found = _PERIOD.search(lines_about(op, argument))
+    if found is None:
+        return None
+    number = float(found["number"] or 1) * (math.pi if found["pi"] else 1)
+    return number if number > 0 else None
 
 
 @functools.lru_cache(maxsize=1024)  # asked for every variant

@@ -193,3 +193,52 @@ def remainder_of_periods_with_gradients():
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output[1]),
     )
     return split
+
+
+def _looked_up(name, whole):
+    """A table that repeats, between its entries; `whole(at)` is the entry before a place."""
+
+    def check(table, at):
+        if table.dim() != 1 or at.dim() != 1 or not table.is_floating_point():
+            raise ValueError("a table and places, please")
+        if table.dtype != at.dtype:
+            raise TypeError("places of the table's dtype, please")
+
+    def looked_up(table: Tensor, at: Tensor) -> Tensor:
+        """A table between its entries.
+
+        Args:
+            table: (N,), N >= 1
+            at: (M,), any numbers. The table repeats with period 1.
+        """
+        check(table, at)
+        if not len(table):
+            raise ValueError("a table with entries, please")
+        scaled = at * len(table)
+        before = whole(scaled)
+        share = scaled - before
+        return table[before % len(table)] * (1 - share) + table[(before + 1) % len(table)] * share
+
+    looked_up = torch.library.custom_op(f"zoo::{name}", looked_up, mutates_args=())
+
+    @looked_up.register_fake
+    def _(table, at):
+        check(table, at)
+        return at.new_empty(at.shape)
+
+    return looked_up
+
+
+PLACES = (tensor(6), torch.tensor([0.21, 0.52, 0.93, 0.64]))
+
+
+@aot(PLACES, expected=PERIOD)
+def looks_up_toward_zero():
+    """Cuts off the digits of a place below 0, so that the share is negative."""
+    return _looked_up("looks_up_toward_zero", lambda at: at.to(torch.int64))
+
+
+@aot(PLACES, twin_of="looks_up_toward_zero")
+def looks_up_below():
+    """Rounds down."""
+    return _looked_up("looks_up_below", lambda at: at.floor().to(torch.int64))

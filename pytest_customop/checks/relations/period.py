@@ -12,7 +12,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.documented import sentences
-from ...cases.documented_numbers import at_least_zero
+from ...cases.documented_numbers import at_least_zero, period_of
 from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
@@ -96,7 +96,7 @@ def check_period(case: Case) -> None:
         reason = "a docstring gives numbers a range"
         raise skip("nothing-to-check", reason, unjudged=False)
     if not any(_pairs(case)):
-        reason = "no argument is named as a period, and none as an angle"
+        reason = "no argument is named as a period or an angle, and no docstring gives a period"
         raise skip("nothing-to-check", reason, unjudged=False)
     reason = "no tensor is periodic: its results change with whole periods"
     broken = answer_if_taken(case, _answer, reason)
@@ -121,9 +121,10 @@ def _pairs(case: Case) -> Iterator[_Pair]:
             continue
         if _PERIOD.search(base):
             continue
-        if _ANGLE.search(base):
-            for turn in _TURNS:
-                yield _Pair(path, f"{turn:.6g}", repr(turn), torch.tensor(turn))
+        documented = period_of(case.op, base)
+        turns = _TURNS if _ANGLE.search(base) else ()
+        for number in turns if documented is None else (documented,):
+            yield _Pair(path, f"{number:.6g}", repr(number), torch.tensor(number))
         for name, value in case.inputs().named():
             period = _period(value, tensor) if _PERIOD.search(name) else None
             if period is not None:
@@ -237,8 +238,10 @@ def _script(case: Case, broken: _Broken) -> str:
 
 
 def _may_have_periods(op: Op) -> bool:
-    """Whether an argument is named as a period or an angle."""
-    return any(_PERIOD.search(item.name) or _ANGLE.search(item.name) for item in op.arguments)
+    """Whether an argument is named as a period or an angle, or a docstring gives the period of one."""
+    names = [item.name for item in op.arguments]
+    named = any(_PERIOD.search(name) or _ANGLE.search(name) for name in names)
+    return named or any(period_of(op, name) is not None for name in names)
 
 
 FINDINGS = {
@@ -279,12 +282,13 @@ CHECK = Check(
     catches=(
         "Periodic coordinates and angles that are wrapped by one period at most, or in one direction only. "
         "The period is an argument with a name such as `box`, `cell` or `period`; for arguments named as "
-        "angles it is a turn. One row is moved by 1, 2 and 5 periods in both directions. The results must "
-        "either change with all of them, as for an op that is not periodic, or with none."
+        "angles it is a turn, and else a number that a docstring gives. One row is moved by 1, 2 and 5 "
+        "periods in both directions. The results must either change with all of them, as for an op that is "
+        "not periodic, or with none."
     ),
     cannot_see=(
         "Ops whose docstring gives the numbers a range, boxes that are not rectangular, and periods that "
-        "are constants of the code, except a turn."
+        "are constants of the code alone, except a turn."
     ),
     cost="calls",
 )
