@@ -1,4 +1,4 @@
-"""Variants with some NaN, -infinity or 0, for a tensor whose docstring gives these numbers a meaning."""
+"""Variants with some NaN, -infinity, 0 or ends of a range, where docstrings speak of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from ...cases.documented_numbers import gives_meaning_to, may_be_zero
+from ...cases.documented_ranges import closed_ranges, includes_ends
 from ...cases.tensors import base_name
 from ...core.seeds import seed_of
 from ...declare.variant import MINUS_INFINITY, Step
@@ -18,7 +19,7 @@ _EVERY = 3  # each third element
 
 
 def steps(view: SampleView) -> Iterator[Step]:
-    """NaN or 0 in places, or -infinity in the last column, for tensors in which they are documented."""
+    """NaN, 0 or an end of the range in places, -infinity in the last column: what docstrings speak of."""
     for tensor in view.tensors:
         count = math.prod(tensor.shape)
         if not tensor.dtype.is_floating_point or not 1 < count <= MOST_LISTED:
@@ -27,6 +28,7 @@ def steps(view: SampleView) -> Iterator[Step]:
         if may_be_zero(view.op, name):
             places = torch.arange(count).reshape(tensor.shape) % _EVERY == 1
             yield _with(tensor, "has.0", 0.0, places, "some elements of {} are 0")
+        yield from _at_ends(view, tensor)
         if tensor.shape[-1] < 2:
             continue
         if gives_meaning_to("nan", view.op, name):
@@ -40,10 +42,34 @@ def steps(view: SampleView) -> Iterator[Step]:
             yield _with(tensor, MINUS_INFINITY, -math.inf, places, description)
 
 
+def _at_ends(view: SampleView, tensor: TensorArgument) -> Iterator[Step]:
+    """Some elements at each end of the documented range, if the others are inside."""
+    name = base_name(tensor.path)
+    ranges = closed_ranges(view.op, name)
+    if not ranges or tensor.mutated:
+        return
+    low, high = ranges[0]
+    values = _values(tensor)
+    if bool((values < low).any() or (values > high).any()):
+        return
+    count = torch.arange(values.numel()).reshape(tensor.shape) % (2 * _EVERY)
+    values = torch.where(count == _EVERY, low, values)
+    description = (
+        f"some elements of {{}} are {low:g}, some {high:g}: the ends of its documented range"
+    )
+    beyond = None if includes_ends(view.op, name) else "the ends of a documented range"
+    yield _with(tensor, "has.ends", high, count == 1, description, values)._replace(beyond=beyond)
+
+
 def _with(
-    tensor: TensorArgument, name: str, number: float, places: torch.Tensor, description: str
+    tensor: TensorArgument,
+    name: str,
+    number: float,
+    places: torch.Tensor,
+    description: str,
+    others: torch.Tensor | None = None,
 ) -> Step:
-    values = torch.where(places, number, _values(tensor))
+    values = torch.where(places, number, _values(tensor) if others is None else others)
     spec = replace(tensor.spec, low=None, high=None, fill=None, values=values)
     return Step(
         f"{tensor.path}.{name}",

@@ -9,20 +9,13 @@ from typing import NamedTuple
 import torch
 
 from ....cases.case import Case
-from ....cases.documented import lines_about, sentences
+from ....cases.documented import sentences
+from ....cases.documented_ranges import SPECIAL_ENDS, closed_ranges, sentences_on_ranges
 from ....cases.tensors import base_name, is_plain
 from ....declare.ops import Op
 
-_NUMBER = r"(-?\d+(?:\.\d+)?)"
-_CLOSED = re.compile(rf"\[\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\]")
 # The last pixel of a row, as in `(W - 1, H - 1)`; not where it is called outside.
 _LAST = re.compile(r"(?<![<>=])(?<![<>=] )\b[A-Z]\w*\s*-\s*1\b")
-# The two ends may mean the same, or an end may have a meaning of its own.
-_SPECIAL = re.compile(
-    r"\b(wrap\w*|period\w*|modulo|cyclic|circular|remainder|hue|phases?|turns?|exactly|strictly|exclusive"
-    r"|excluded|disable[sd]?|at or (above|below)|on or (outside|beyond))\b",
-    re.I,
-)
 # The smallest or largest number of a dtype has a meaning of its own, or does not belong to the range.
 _RESERVED = re.compile(
     r"\b(sentinels?|missing|no[- ]?data|reserved|padding|invalid|ignored|unused|symmetric\w*|masks?|codes?"
@@ -84,7 +77,9 @@ class _Range(NamedTuple):
 def has_range(op: Op) -> bool:
     """Whether a docstring names a closed range of an argument, the last pixel, or a narrow integer."""
     names = [item.name for item in op.arguments if "Tensor" in str(item.type)]
-    is_named = any(_documented(op, name) for name in names) or any(map(_LAST.search, _texts(op)))
+    is_named = any(closed_ranges(op, name) for name in names) or any(
+        map(_LAST.search, sentences_on_ranges(op))
+    )
     return is_named or _may_be_any(op)
 
 
@@ -109,7 +104,7 @@ def ends(case: Case) -> Iterator[End]:
 def _ranges_of(case: Case, path: str, tensor: torch.Tensor) -> Iterator[_Range]:
     """The ranges that the numbers of a tensor may have."""
     if tensor.is_floating_point():
-        known = [*_documented(case.op, base_name(path)), *_pixels(case, path)]
+        known = [*closed_ranges(case.op, base_name(path)), *_pixels(case, path)]
         for low, high in dict.fromkeys(known):
             length = high - low
             steps = tuple(step * length for step in _STEPS)
@@ -121,28 +116,9 @@ def _ranges_of(case: Case, path: str, tensor: torch.Tensor) -> Iterator[_Range]:
         yield _Range(limits.min, limits.max, _INTEGER_STEPS, place, of)
 
 
-def _documented(op: Op, name: str) -> list[tuple[float, float]]:
-    """The closed ranges in sentences that name an argument, from 0 or less to more than 0.
-
-    Empty if the ends may be special.
-    """
-    texts = _texts(op)
-    named = re.compile(rf"\b{re.escape(name.removesuffix('s'))}s?\b", re.I)
-    about = [lines_about(op, name), *filter(named.search, texts)] if texts else []
-    found = [match.groups() for text in about for match in _CLOSED.finditer(text)]
-    pairs = [(float(low), float(high)) for low, high in found]
-    return [(low, high) for low, high in dict.fromkeys(pairs) if low <= 0 < high]
-
-
-def _texts(op: Op) -> list[str]:
-    """The sentences about an op; none if the ends of ranges may be special."""
-    texts = [*sentences(op, of_op=True)]
-    return [] if any(map(_SPECIAL.search, texts)) else texts
-
-
 def _pixels(case: Case, path: str) -> Iterator[tuple[float, float]]:
     """From the first to the last pixel of the other tensors, if a docstring names the last one."""
-    if not any(map(_LAST.search, _texts(case.op))):
+    if not any(map(_LAST.search, sentences_on_ranges(case.op))):
         return
     for other, tensor in case.inputs().tensors():
         if other != path and tensor.is_floating_point() and tensor.dim() > 1:
@@ -152,5 +128,5 @@ def _pixels(case: Case, path: str) -> Iterator[tuple[float, float]]:
 def _may_be_any(op: Op) -> bool:
     """Whether a docstring names narrow integers, and gives neither end of their range a meaning."""
     said = [*sentences(op)]
-    is_special = any(_SPECIAL.search(each) or _RESERVED.search(each) for each in said)
+    is_special = any(SPECIAL_ENDS.search(each) or _RESERVED.search(each) for each in said)
     return any(map(_NAMES_NARROW.search, said)) and not is_special
