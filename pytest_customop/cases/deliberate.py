@@ -43,6 +43,12 @@ _CLIPPED = re.compile(
     r"|\b(clip|clamp)(s|ped|ping|ed|ing)\s+((the|its|each|incoming)\s+)*gradient",
     re.I,
 )
+# One sentence which says that a gradient is divided by how often its entry occurs.
+_BY_COUNT = re.compile(
+    rf"{_GRADIENT}s?\b[^.;]{{0,60}}\b(divided|scaled|normali[sz]ed|averaged)\s+(by|over)\s+(the|its|their)\s+"
+    r"(inverse\s+)?(number|counts?|frequenc(y|ies)|occurrences)\b",
+    re.I,
+)
 # One sentence which says that what the backward gives depends on the sign of grad_output.
 _BY_SIGN = re.compile(
     rf"\b(positive|negative)\s+(incoming\s+|upstream\s+|output\s+)?{_GRADIENT}s?\b"
@@ -128,6 +134,11 @@ def clips_by_docstring(op: Op) -> bool:
     Only docstrings are read: clamping in the code of a backward may itself be the mistake.
     """
     return any(map(_CLIPPED.search, texts_about(op)))
+
+
+def divides_by_count_by_docstring(op: Op) -> bool:
+    """Whether a docstring says that the gradient of an entry is divided by how often it occurs."""
+    return any(map(_BY_COUNT.search, sentences(op, of_op=True)))
 
 
 def depends_on_sign_by_docstring(op: Op) -> bool:

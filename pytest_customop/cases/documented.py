@@ -23,6 +23,7 @@ _MISSING = re.compile(
     r"|empty|absent|none|nothing|zeros?)\b)",
     re.I | re.S,
 )
+# In one sentence: any number below 0, and that it is padding; that there is none, or what else it means.
 _NEGATIVE_MISSING = re.compile(
     r"(?=.*\b(negative|below (0|zero)|less than (0|zero))\b)"
     r"(?=.*\b(pad(ding|ded|s)?|skip(s|ped)?|ignor\w*|mask(s|ed)?|drop(s|ped)?|(left|leaves?) out"

@@ -37,6 +37,7 @@ _EMPTY = re.compile(
     r"(keys?|steps?|frames?|tokens?|elements?|entr(y|ies)|positions?)\b",
     re.I,
 )
+# In the text about lengths: that none is 0.
 _FROM_ONE = re.compile(
     r"\b(from|at least) (1|one)\b|>= ?1\b|> ?0\b|\bpositive\b|\bnon-?empty\b|(?<![\d.])1`*\s*(\.\.|to\b)",
     re.I,

@@ -13,6 +13,7 @@ _DIFFERENTIABLE = re.compile(
     r"(with respect to|w\.?r\.?t\.?|in|by|for|through)|gradients? flows? (in)?to) (?P<what>[^.;]*)",
     re.I,
 )
+# In one clause: that gradients have gradients.
 _SECOND_ORDER = re.compile(
     r"\b(twice|doubly) differentiable\b|\bdifferentiable (twice|to second order)\b|\bHessians?\b"
     r"|\b(double backward|(second[- ]order|second) (gradients?|derivatives?))\b",

@@ -25,6 +25,7 @@ _NOT_NEGATIVE = re.compile(
     r">=?\s*0(?!\.\d|\w)|\bnon-?negative\b|(?<!non-)(?<!non)(?<!not )\bpositive\b(?! or negative)",
     re.I,
 )
+# In the text about an argument: a number, or a number of times pi.
 _PERIOD = re.compile(
     r"\b(period|repeats every|wraps every|periodic every)`* (of |is |= ?)?`*"
     r"(?P<number>\d+(\.\d+)?(?!\w))?(?P<pi>\s?\*?\s?(pi|\u03c0)\b)?(?<=[\w\u03c0])",

@@ -14,6 +14,7 @@ from ..cases.case import Case
 from ..cases.deliberate import (
     clips_by_docstring,
     depends_on_sign_by_docstring,
+    divides_by_count_by_docstring,
     gives_ties_by_source,
     is_estimate_by_module,
     is_estimate_by_source,
@@ -177,6 +178,8 @@ def _why_not_asked(case: Case, finding: Finding) -> str | None:
         return "the op's source says that its gradient differs on purpose"
     if finding.code in _OF_FORMULA and clips_by_docstring(case.op):
         return "a docstring of the op says that its gradient is clipped"
+    if finding.code in (*_OF_FORMULA, _SECOND) and divides_by_count_by_docstring(case.op):
+        return "a docstring says that a gradient is divided by how often its entry occurs"
     if finding.code == "backward-not-linear" and depends_on_sign_by_docstring(case.op):
         return "a docstring says that the sign of a gradient decides what is passed"
     return None

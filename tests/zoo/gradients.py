@@ -332,6 +332,46 @@ def lower_bound():
     return _described(lower_bound, lambda x, grad: grad * ((x >= 0) | (grad < 0)))
 
 
+@specimen(
+    (tensor(4, 3, requires_grad=True), torch.tensor([0, 2, 2, 1, 2])),
+    notes={"gradcheck.backward": "gradient-mismatch"},
+)
+def divides_by_frequency():
+    """Rows of a table; a row that is taken often gets the mean of its gradients, as the docstring says."""
+
+    @torch.library.custom_op("zoo::divides_by_frequency", mutates_args=())
+    def rows(table: Tensor, ids: Tensor) -> Tensor:
+        """Rows of a table.
+
+        table: (V, D). The gradient of every row is divided by the number of times its id occurs.
+        ids: (N,) int64
+        """
+        if table.dim() != 2 or ids.dim() != 1 or ids.dtype != torch.int64:
+            raise ValueError("a table and ids, please")
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
+            raise IndexError("ids of rows, please")
+        return table[ids]
+
+    @rows.register_fake
+    def _(table, ids):
+        if table.dim() != 2 or ids.dim() != 1 or ids.dtype != torch.int64:
+            raise ValueError("a table and ids, please")
+        return table.new_empty(ids.shape[0], table.shape[1])
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(inputs[1])
+        ctx.rows = inputs[0].shape[0]
+
+    def backward(ctx, grad):
+        (ids,) = ctx.saved_tensors
+        count = grad.new_zeros(ctx.rows).index_add(0, ids, grad.new_ones(ids.shape[0]))
+        shares = grad / count[ids][:, None]
+        return grad.new_zeros(ctx.rows, grad.shape[1]).index_add(0, ids, shares), None
+
+    rows.register_autograd(backward, setup_context=setup)
+    return rows
+
+
 def _size(x):
     return (x.square().mean() + 1e-6).sqrt() if x.numel() else 1.0
 

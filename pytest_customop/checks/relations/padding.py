@@ -30,10 +30,8 @@ _QUOTED = 160  # characters of a docstring
 # What stands behind the end of a sequence: what the sample has there, or copies of one of its steps. Copies
 # of the first show code that looks back from it to the last step of all.
 _PADDINGS = ("", "first", "last")
-_FOR_NONE = (
-    "",
-    "last",
-)  # of a sequence of length 0, which is compared with copies of its first step
+# The same for a sequence of length 0, which is compared with one that has copies of its first step there.
+_FOR_NONE = ("", "last")
 
 
 class _Broken(NamedTuple):
