@@ -13,6 +13,7 @@ from pytest_customop.cases import (
     documented_dtypes,
     documented_gradients,
     documented_numbers,
+    documented_ranges,
     documented_shapes,
 )
 from pytest_customop.declare.ops import Op, resolve
@@ -504,6 +505,22 @@ def test_an_argument_that_gets_no_gradient(text: str, said: bool) -> None:
 )
 def test_a_second_order_that_is_promised(text: str, said: bool) -> None:
     assert documented_gradients.promises_second_order(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("scores: in the closed range [0, 1]", True),
+        ("scores: in [0, 1], inclusive", True),
+        ("scores: in [0, 1]; fully transparent and fully opaque ones are allowed", True),
+        ("scores: in [0, 1]; 0 and 1 are allowed", True),
+        ("scores: in [0, 1]", False),
+        ("boxes: in [0, 1], inclusive\nscores: in [0, 1]", False),
+    ],
+)
+def test_ends_that_belong_to_a_range(text: str, said: bool) -> None:
+    assert documented_ranges.closed_ranges(op_with(text), "scores") == ((0.0, 1.0),)
+    assert documented_ranges.includes_ends(op_with(text), "scores") is said
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ SPECIAL_ENDS = re.compile(
 )
 # In a sentence about an argument: that it may be at the ends of its range.
 _ENDS_INCLUDED = re.compile(
-    r"\b(inclusive|included|both ends|including (both|the ends?|[01])|fully \w+ (and|or) fully \w+)\b"
+    r"\b(inclusive|included|closed (range|interval)|both ends|including (both|the ends?|[01]))\b"
+    r"|\bfully \w+ (and|or) fully \w+\b"
     r"|\b[01](\.0)? and 1(\.0)? (are|included|allowed)\b",
     re.I,
 )

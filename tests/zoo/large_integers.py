@@ -248,3 +248,44 @@ def marked_in_a_table_from_0():
 def evens_first():
     """Correct: even numbers before odd ones."""
     return _of_numbers("evens_first", lambda x: (x % 2).argsort(stable=True))
+
+
+def _bins(name, dtype):
+    """How many edges are not above each number; numbers and edges are compared in `dtype`."""
+
+    def check(x, edges):
+        if x.dim() != 1 or edges.dim() != 1 or x.dtype != edges.dtype or x.dtype.is_complex:
+            raise ValueError("numbers and edges of one real dtype, please")
+
+    def bins(x: Tensor, edges: Tensor) -> Tensor:
+        """The bin of each number.
+
+        x: (N,), floating-point numbers or integers; large integers are fine.
+        edges: (B,), increasing edges of the bins, of the dtype of x.
+        """
+        check(x, edges)
+        return (x.to(dtype(x))[:, None] >= edges.to(dtype(x))).sum(1)
+
+    bins = torch.library.custom_op(f"zoo::{name}", bins, mutates_args=())
+
+    @bins.register_fake
+    def _(x, edges):
+        check(x, edges)
+        return x.new_empty(x.shape[0], dtype=torch.int64)
+
+    return bins
+
+
+NUMBERS_AND_EDGES = (torch.arange(24) * 17 % 100, torch.arange(5, 95, 9))
+
+
+@aot(NUMBERS_AND_EDGES, expected=LOST)
+def bins_by_float32():
+    """Compares integers as float32, which rounds large ones to the edges beside them."""
+    return _bins("bins_by_float32", lambda x: torch.float32)
+
+
+@aot(NUMBERS_AND_EDGES, twin_of="bins_by_float32")
+def bins_of_the_given_dtype():
+    """Compares them as they are."""
+    return _bins("bins_of_the_given_dtype", lambda x: x.dtype)
