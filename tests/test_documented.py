@@ -515,7 +515,7 @@ def test_a_second_order_that_is_promised(text: str, said: bool) -> None:
         ("scores: in [0, 1]; fully transparent and fully opaque ones are allowed", True),
         ("scores: in [0, 1]; 0 and 1 are allowed", True),
         ("scores: in [0, 1]", False),
-        ("boxes: in [0, 1], inclusive\nscores: in [0, 1]", False),
+        ("boxes: in [0, 1], inclusive.\nscores: in [0, 1]", False),
     ],
 )
 def test_ends_that_belong_to_a_range(text: str, said: bool) -> None:
