@@ -32,6 +32,10 @@ _QUOTED = 160  # characters of a docstring
 _PADDINGS = ("", "first", "last")
 # The same for a sequence of length 0, which is compared with one that has copies of its first step there.
 _FOR_NONE = ("", "last")
+_FIX_OF_NONE = (
+    "Give a sequence of length 0 a result of its own, or raise. A softmax whose steps are all masked by a "
+    "large negative number, such as -1e9, gives each the same weight: multiply the weights by the mask."
+)
 
 
 class _Broken(NamedTuple):
@@ -60,6 +64,7 @@ def check_padding(case: Case) -> None:
             "padding-has-influence",
             f"{case.op.name}: {_described(broken)}",
             f'A docstring says: "{shorten(sentence_of_padding(case.op), _QUOTED)}"',
+            None if broken.cut.length else _FIX_OF_NONE,
             repro=_script(case, broken),
             picture=broken.wrong.picture,
             case=_shown_on(case, broken.cut),
@@ -69,8 +74,8 @@ def check_padding(case: Case) -> None:
 def _described(broken: _Broken) -> str:
     cut, padding, wrong = broken
     if not cut.length:
-        what = f"what stands in its {cut.steps} places"
-        return f"the result for a sequence of length 0 depends on {what}: {wrong}"
+        steps = f"its {cut.steps} steps of padding"
+        return f"with a length of 0, the result for entry {cut.entry} depends on {steps}: {wrong}"
     equal = f", of which all behind its end are equal to its {padding} one," if padding else ","
     return (
         f"with a length of {cut.length} and {cut.steps} steps{equal} entry {cut.entry} gives something "
@@ -80,9 +85,8 @@ def _described(broken: _Broken) -> str:
 
 def _shown_on(case: Case, cut: Cut) -> Case | None:
     """The case with its reason to be a note, if nothing says that a sequence may have length 0."""
-    if cut.length or has_empty(case, cut.lengths):
-        return None
-    if allows_empty_sequences(case.op, cut.lengths):
+    is_shown = cut.length or has_empty(case, cut.lengths)
+    if is_shown or allows_empty_sequences(case.op, cut.lengths):
         return None
     return replace(case, beyond=case.beyond or "a sequence of length 0")
 
@@ -198,14 +202,14 @@ FINDINGS = {
         ),
         why=(
             "Something runs over all steps, or starts from the last step instead of the last one of the "
-            "sequence. The result for a sequence then depends on the longest one in its batch. Where "
-            "all steps are masked by a large negative number, such as -1e9, a softmax gives each the same "
-            "weight."
+            "sequence. The result for a sequence then depends on the longest one in its batch. With a "
+            "length of 0, a softmax gives all steps the same weight if it masks them by a large negative "
+            "number."
         ),
         fix=(
             "Look for code that starts from the end, divides by the number of steps, or takes the "
-            "maximum over all steps: it must use the length of the sequence. Give length 0 a result of its "
-            "own, or raise. If padding is meant to count, correct the docstring."
+            "maximum over all steps: it must use the length of the sequence. If padding is meant to count, "
+            "correct the docstring."
         ),
         before="""
 tag = int(best[entry, -1])               # of the padding

@@ -186,10 +186,7 @@ def _last_positions(case: Case, path: str, highest: int) -> list[int]:
 
 def _with(tensor: torch.Tensor, last: int, number: int) -> torch.Tensor:
     """The positions with `number` as the last element, and 0 wherever else `last` was."""
-    flat = comparable(tensor).flatten().clone()
-    flat[flat == last] = 0
-    flat[-1] = number
-    return flat.reshape(tensor.shape).to(tensor.dtype)
+    return _at(torch.where(tensor == last, 0, tensor), -1, number)
 
 
 def _results(calls: Caller, path: str, positions: torch.Tensor) -> Leaves | None:
@@ -264,15 +261,15 @@ cache[slots[kept]] = values[kept]
         ),
         why=(
             "-1 is treated as padding, or falls into a spare entry at the end; -2 counts from the end, to "
-            "an entry of somebody else. No error is raised."
+            "another entry. No error is raised."
         ),
         fix="Compare with 0 instead of -1: `ids >= 0`, or `ids.clamp(min=-1)` before the spare entry.",
         before="""
-sums = x.new_zeros(count + 1)            # the spare last one is for -1
-sums[ids] += x
+sums = np.zeros(count + 1)               # the spare last one is for -1
+np.add.at(sums, ids, x)
 """,
         after="""
-sums[torch.where(ids < 0, count, ids)] += x
+np.add.at(sums, np.where(ids < 0, count, ids), x)
 """,
         docs=(doc_links.CUSTOM_OP,),
         follows=("stale-result", "outputs-not-repeatable", "padding-taken-for-last"),
