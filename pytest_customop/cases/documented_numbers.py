@@ -31,6 +31,11 @@ _PERIOD = re.compile(
     r"(?P<number>\d+(\.\d+)?(?!\w))?(?P<pi>\s?\*?\s?(pi|\u03c0)\b)?(?<=[\w\u03c0])",
     re.I,
 )
+# In the text about an argument.
+_LARGE = re.compile(
+    r"\b(large|big|huge|64[- ]bit) (integer|number|value|id|key)s?\b|\btimestamps?\b", re.I
+)
+_BOUNDARIES = re.compile(r"\b(bins?|boundar(y|ies)|thresholds?|quantiles?|cut[- ]?points?)\b", re.I)
 _LIMIT = re.compile(
     r"\bat most\b|\bup to\b|\bmax(imum)?\b|\bless than\b|\bbelow\b|<|\bfits?\b|\b(in|within) \[",
     re.I,
@@ -60,6 +65,17 @@ def may_be_zero(op: Op, argument: str) -> bool:
     return any(zero.search(clause) and not _NEVER_ZERO.search(clause) for clause in about)
 
 
+def may_be_large(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that its integers may be large."""
+    return _LARGE.search(lines_about(op, argument)) is not None
+
+
+def are_boundaries(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that it holds boundaries, such as `edges` of bins."""
+    return _BOUNDARIES.search(lines_about(op, argument)) is not None
+
+
+@functools.lru_cache(maxsize=1024)  # asked for every case
 def period_of(op: Op, argument: str) -> float | None:
     """The number that the text about an argument gives as its period: `periodic with period 1`."""
     found = _PERIOD.search(lines_about(op, argument))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ import torch
 from ....cases.argument_names import names_large_numbers, names_positions, names_seed
 from ....cases.case import Case
 from ....cases.crash_risk import may_crash
-from ....cases.documented import lines_about
+from ....cases.documented_numbers import are_boundaries, may_be_large
 from ....cases.dtype_code import dtype_code
 from ....cases.tensors import base_name, is_plain
 from ....core.wording import listed_briefly
@@ -25,12 +24,6 @@ from .shifts import Shifts, Verdict, numbers
 
 _LARGE = 2**24  # a sample with such a number shows large ones
 _HIGHEST = 2**62
-# In the text about an argument whose name may stand for positions, as `edges` does for pairs of nodes.
-_BOUNDARIES = re.compile(r"\b(bins?|boundar(y|ies)|thresholds?|quantiles?|cut[- ]?points?)\b", re.I)
-# In the text about an argument: that its numbers may be large.
-_LARGE_ONES = re.compile(
-    r"\b(large|big|huge|64[- ]bit) (integer|number|value|id|key)s?\b|\btimestamps?\b", re.I
-)
 
 
 def check_large_integers(case: Case) -> None:
@@ -58,7 +51,7 @@ def check_large_integers(case: Case) -> None:
     if verdict.wrong:
         shown_on = None
         shown = all(_shows_large(name, arguments[name]) for name in verdict.names)
-        if not (shown or any(_LARGE_ONES.search(_about(case, name)) for name in verdict.names)):
+        if not (shown or any(may_be_large(case.op, base_name(name)) for name in verdict.names)):
             shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
         raise fail(
             "large-integers-differ",
@@ -83,7 +76,7 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
     for name, tensor in case.inputs().tensors():
         base = base_name(name)
         unfit = names_positions(base) or names_seed(base)
-        unfit &= not _BOUNDARIES.search(_about(case, name))
+        unfit = unfit and not are_boundaries(case.op, base)
         if (unfit and not names_large_numbers(base)) or name not in specs:
             continue
         if tensor.dtype != torch.int64 or not is_plain(tensor) or not tensor.numel():
@@ -91,11 +84,6 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
         if not is_native or _shows_large(name, specs[name]):
             arguments[name] = specs[name]
     return arguments
-
-
-def _about(case: Case, path: str) -> str:
-    """The text of docstrings about the argument that a tensor belongs to."""
-    return lines_about(case.op, base_name(path))
 
 
 def _shows_large(name: str, spec: TensorSpec | torch.Tensor) -> bool:
