@@ -217,7 +217,7 @@ class Case:
             if isinstance(leaf, (TensorSpec, torch.Tensor))
         ]
 
-    @property
+    @functools.cached_property
     def has_integer_tensors(self) -> bool:
         """Whether the sample gives an integer tensor; boolean ones do not count."""
         tensors = [tensor for _, tensor in self.sample_tensors()]

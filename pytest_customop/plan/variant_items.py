@@ -172,8 +172,11 @@ class _Planner:
             if not chosen or self._is_skipped_by_mark(base, variant):
                 continue
             planned = self._planned(base, variant)
-            has_integers = planned.case.has_integer_tensors
-            chosen = [check for check in chosen if has_integers or not check.integer_tensors]
+            chosen = [
+                check
+                for check in chosen
+                if not check.integer_tensors or planned.case.has_integer_tensors
+            ]
             if chosen and planned.skip is not None:
                 not_run.append(planned)
                 continue
