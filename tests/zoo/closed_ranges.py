@@ -18,8 +18,7 @@ def _light(name, behind):
         values: (R, S)
         """
         _check(alpha, values)
-        through = torch.cat([torch.ones_like(alpha[:, :1]), (1 - alpha).cumprod(1)[:, :-1]], 1)
-        return (through * alpha * values).sum(1)
+        return (_through(alpha)[:, :-1] * alpha * values).sum(1)
 
     light = torch.library.custom_op(f"zoo::{name}", light, mutates_args=())
 
@@ -30,8 +29,7 @@ def _light(name, behind):
 
     def backward(ctx, grad):
         alpha, values = ctx.saved_tensors
-        through = torch.cat([torch.ones_like(alpha[:, :1]), (1 - alpha).cumprod(1)[:, :-1]], 1)
-        seen = grad[:, None] * through
+        seen = grad[:, None] * _through(alpha)[:, :-1]
         return seen * (values - behind(alpha, values)), seen * alpha
 
     light.register_autograd(
@@ -47,8 +45,13 @@ def _check(alpha, values):
         raise TypeError("floating-point numbers of one dtype, please")
 
 
+def _through(alpha):
+    """How much of the light comes to each sample, and through all of them."""
+    return torch.cat([torch.ones_like(alpha[:, :1]), (1 - alpha).cumprod(1)], 1)
+
+
 def _by_division(alpha, values):
-    through = torch.cat([torch.ones_like(alpha[:, :1]), (1 - alpha).cumprod(1)], 1)
+    through = _through(alpha)
     weighted = through[:, :-1] * alpha * values
     rest = weighted.flip(1).cumsum(1).flip(1) - weighted
     return rest / through[:, 1:].clamp(min=1e-10)

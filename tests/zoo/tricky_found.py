@@ -1,7 +1,6 @@
 """Correct ops that are easy to misjudge on inputs that nobody chose."""
 
 import functools
-from typing import Tuple
 
 import torch
 from torch import Tensor
@@ -120,34 +119,6 @@ def rejects_slots_that_are_equal():
         raise ValueError("slots that are all different, please")
 
     return _written("rejects_slots_that_are_equal", repeated)
-
-
-@specimen(
-    (tensor(3, 5, low=-2, high=2, requires_grad=True),),
-    notes={"gradcheck.double": "second-order-gradient-mismatch"},
-)
-def square_of_a_marked_output():
-    """Correct to first order: the backward uses an output that is marked as not differentiable."""
-
-    @torch.library.custom_op("zoo::square_of_a_marked_output", mutates_args=())
-    def total(x: Tensor) -> Tuple[Tensor, Tensor]:
-        if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64):
-            raise ValueError("a matrix, please")
-        lse = torch.logsumexp(x, 1)
-        return lse * lse, lse
-
-    total.register_fake(lambda x: (x.new_empty(x.shape[0]), x.new_empty(x.shape[0])))
-
-    def setup(ctx, inputs, output):
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(inputs[0], output[1])
-
-    def backward(ctx, grad, _):
-        x, lse = ctx.saved_tensors
-        return (2 * grad * lse)[:, None] * (x - lse[:, None]).exp()
-
-    total.register_autograd(backward, setup_context=setup)
-    return total
 
 
 @specimen((tensor(3, 6),))
