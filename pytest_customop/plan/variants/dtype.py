@@ -165,8 +165,15 @@ def complex_numbers(view: SampleView) -> Iterator[Step]:
 
 
 def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> Iterator[Step]:
-    """All floating-point tensors in one other dtype."""
-    changes = {tensor.path: _cast(tensor.spec, dtype) for tensor in floats}
+    """All floating-point tensors in one other dtype, complex ones in that of its precision."""
+    are_complex = [tensor.dtype.is_complex for tensor in floats]
+    has_partner = dtype in (torch.float32, torch.float64)  # among complex dtypes
+    if any(are_complex) and not dtype.is_complex and (all(are_complex) or not has_partner):
+        return
+    changes = {
+        tensor.path: _cast(tensor.spec, dtype.to_complex() if is_complex else dtype)
+        for tensor, is_complex in zip(floats, are_complex, strict=True)
+    }
     if all(tensor.dtype == dtype for tensor in floats) or not all(
         map(is_drawable, changes.values())
     ):
@@ -174,7 +181,7 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
     if not (dtype.is_floating_point or dtype.is_complex or all(map(_is_finite, floats))):
         return  # no integer is NaN
     name = dtype_name(dtype)
-    mixed = len({tensor.dtype for tensor in floats}) > 1
+    mixed = len({tensor.dtype.to_real() for tensor in floats}) > 1
     yield Step(
         name,
         f"tensors of {name}",

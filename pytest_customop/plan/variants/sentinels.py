@@ -98,7 +98,7 @@ def _whole_blocks(view: SampleView) -> Iterator[Step]:
         sizes = [
             size
             for size in dict.fromkeys((*numbers_in(view.given), *inner))
-            if size > 1 and bool(((listed > size) & (listed % size != 0)).any())
+            if 1 < size < int(listed.max()) and bool(((listed > size) & (listed % size != 0)).any())
         ]
         for size in sizes[:_MOST_SIZES]:
             values = torch.where(listed > size, listed - listed % size, listed)
@@ -117,7 +117,7 @@ def _equal_to_arguments(view: SampleView) -> Iterator[Step]:
         if isinstance(value, bool) or not isinstance(value, int):
             continue
         for tensor in view.tensors:
-            if _may_hold(tensor, view) and value >= torch.iinfo(tensor.dtype).min:
+            if _may_hold(tensor, view) and _fits(value, tensor.dtype):
                 beyond = None if _IGNORED.search(name) else _MARKED
                 marked = f"{value}, the value of {name}"
                 yield from _marked(tensor, f"{tensor.path}.has.{name}", value, marked, beyond)
@@ -133,7 +133,7 @@ def _marked_by_0(view: SampleView) -> Iterator[Step]:
             tensor.path: replace(tensor.spec, values=_swapped(tensor.listed, marker))
             for tensor in view.tensors
             if _may_hold(tensor, view) and tensor.spec.values is not None
-            if bool((tensor.listed == marker).any())
+            if _fits(marker, tensor.dtype) and bool((tensor.listed == marker).any())
         }
         if changes:
             names = listed_briefly([*changes])
@@ -168,6 +168,11 @@ def _may_hold(tensor: TensorArgument, view: SampleView) -> bool:
     return (
         whole and 0 < size <= MOST_LISTED and not tensor.is_permutation and not counts_sizes(tensor)
     )
+
+
+def _fits(value: int, dtype: torch.dtype) -> bool:
+    limits = torch.iinfo(dtype)
+    return limits.min <= value <= limits.max
 
 
 def _with(tensor: TensorArgument, value: int) -> torch.Tensor | None:

@@ -226,8 +226,10 @@ def _equal_offsets(view: SampleView, tensor: TensorArgument) -> Iterator[Step]:
     if not (names_offsets(name) and tensor.holds_positions and tensor.is_sorted):
         return
     values, at = tensor.listed.clone(), len(tensor.listed) // 2
+    if values.dim() != 1 or len(values) < 3:
+        return
     fit = int(values[0]) == 0 and int(values[-1]) <= max(tensor.others, default=0)
-    if len(tensor.shape) == 1 and len(values) > 2 and fit and values[at] != values[at - 1]:
+    if fit and values[at] != values[at - 1]:
         values[at] = values[at - 1]
         beyond = "a part that no docstring allows to be empty" * view.may_read_outside
         spec = replace(tensor.spec, values=values)
