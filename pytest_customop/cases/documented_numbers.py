@@ -36,6 +36,17 @@ _LARGE = re.compile(
     r"\b(large|big|huge|64[- ]bit) (integer|number|value|id|key)s?\b|\btimestamps?\b", re.I
 )
 _BOUNDARIES = re.compile(r"\b(bins?|boundar(y|ies)|thresholds?|quantiles?|cut[- ]?points?)\b", re.I)
+# At the start of a clause: a number, or any below 0, and then what it does.
+_MEANING = re.compile(
+    r"(?:^|[.;,(:]\s*|\b(?:and|or|but|while|with|where|if)\s+)[`*]*(?:an?\s+|any\s+)?"
+    r"(?P<number>negative(?:\s+(?:values?|numbers?|ones?))?|<\s?0|[-+]?inf(?:inity)?|-?\d+(?:\.\d+)?)[`*]*"
+    r"\s*(?:\b(?:turns?|switch(?:es)?|means?|disables?|selects?|stands?\s+for|keeps?|leaves?|gives?|uses?"
+    r"|skips?|stops?|removes?|ignores?|makes?|for\s+(?:no|none|all|the|an?))\b|:\s|->|=\s)",
+    re.I,
+)
+_REJECTED = re.compile(
+    r"\b(raises?|errors?|invalid|reject\w*|undefined|not (allowed|valid))\b", re.I
+)
 _LIMIT = re.compile(
     r"\bat most\b|\bup to\b|\bmax(imum)?\b|\bless than\b|\bbelow\b|<|\bfits?\b|\b(in|within) \[",
     re.I,
@@ -83,6 +94,23 @@ def period_of(op: Op, argument: str) -> float | None:
         return None
     number = float(found["number"] or 1) * (math.pi if found["pi"] else 1)
     return number if number > 0 else None
+
+
+@functools.lru_cache(maxsize=1024)  # asked for every sample
+def numbers_with_meaning(op: Op, argument: str) -> tuple[float, ...]:
+    """The numbers of which the text about an argument says what they mean: `0 turns it off`.
+
+    -1 stands for "a negative number".
+    """
+    numbers: dict[float, None] = {}
+    for clause in re.split(_END_OF_CLAUSE, lines_about(op, argument)):
+        if _REJECTED.search(clause):
+            continue
+        for found in _MEANING.finditer(clause):
+            text = found["number"].lower()
+            is_negative = text.startswith(("negative", "<"))
+            numbers[-1.0 if is_negative else float(text)] = None
+    return tuple(numbers)
 
 
 @functools.lru_cache(maxsize=1024)  # asked for every variant

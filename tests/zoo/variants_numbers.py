@@ -605,3 +605,91 @@ def first_row_never_pads():
 def first_row_may_pad():
     """It compares with None."""
     return _rows_but_padding("first_row_may_pad", lambda number: number is not None)
+
+
+def _balanced(name, weights):
+    """A loss of two kinds of elements; `weights(share)` is what its backward takes for them."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def balanced(x: Tensor, share: float = 0.25) -> Tensor:
+        """The squares of numbers, weighted by their sign.
+
+        Args:
+            x: numbers of any shape.
+            share: weight of the numbers from 0 on; the others have `1 - share`. In [0, 1]; a negative
+                value turns the weights off.
+        """
+        if share > 1 or not x.is_floating_point():
+            raise ValueError("floating-point numbers and a share of at most 1, please")
+        high, low = (share, 1 - share) if share >= 0 else (1.0, 1.0)
+        return x.square() * torch.where(x >= 0, high, low).to(x.dtype)
+
+    balanced.register_fake(lambda x, share=0.25: torch.empty_like(x))
+
+    def setup(ctx, inputs, output):
+        x, ctx.share = inputs
+        ctx.save_for_backward(x)
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        high, low = weights(ctx.share)
+        return 2 * grad * x * torch.where(x >= 0, high, low).to(x.dtype), None
+
+    balanced.register_autograd(backward, setup_context=setup)
+    return balanced
+
+
+@specimen((MATRIX,), variant_findings=GRADIENT, shown_by="share.-1.0")
+def weights_off_in_the_forward():
+    """A negative share turns the weights off, but not in the backward."""
+    return _balanced("weights_off_in_the_forward", lambda share: (share, 1 - share))
+
+
+@specimen((MATRIX,), twin_of="weights_off_in_the_forward")
+def weights_off_in_both():
+    """A negative share turns the weights off in both."""
+    return _balanced(
+        "weights_off_in_both", lambda share: (share, 1 - share) if share >= 0 else (1.0, 1.0)
+    )
+
+
+def _trimmed(name, unchanged):
+    """Letters of low quality overwritten; `unchanged(letters)` where the threshold is 0."""
+
+    def fake(letters, quality, threshold=4):
+        """Letters, with -1 where the quality is low.
+
+        Args:
+            letters: integers.
+            quality: of each letter.
+            threshold: quality below which a letter is overwritten; 0 turns it off.
+        """
+        return letters.new_empty(letters.shape)
+
+    def kernel(letters, quality, threshold=4):
+        if letters.shape != quality.shape or letters.is_floating_point() or threshold < 0:
+            raise ValueError("letters, a quality each, and a threshold from 0, please")
+        if threshold == 0:
+            return unchanged(letters)
+        return torch.where(quality < threshold, -1, letters).contiguous()
+
+    schema = "(Tensor letters, Tensor quality, int threshold=4) -> Tensor"
+    return library_op(name, schema, kernel, fake)
+
+
+LETTERS = (torch.tensor([0, 3, 1, 2, 2]), torch.tensor([7, 3, 5, 1, 6]))
+
+
+@specimen(LETTERS, variant_findings=ALIAS, shown_by="threshold.0")
+def nothing_to_trim_is_the_input():
+    """Returns the letters themselves where a threshold of 0 turns it off."""
+    return _trimmed("nothing_to_trim_is_the_input", lambda letters: letters)
+
+
+@specimen(LETTERS, twin_of="nothing_to_trim_is_the_input")
+def nothing_to_trim_is_a_copy():
+    """Returns a copy where a threshold of 0 turns it off."""
+    return _trimmed(
+        "nothing_to_trim_is_a_copy",
+        lambda letters: letters.clone(memory_format=torch.contiguous_format),
+    )

@@ -1,11 +1,11 @@
 """Variants of numbers: one more or less, doubled, half, 0, 1, negative, plus 0.5, a size, an earlier one.
 
 For native code, in which a buffer may be too small, also a large number. For floats, also a number that
-scales a size to a non-integer.
+scales a size to a non-integer. First, the numbers of which a docstring says what they mean.
 
-The op decides which of them it accepts. Negative numbers in place of others are beyond the sample, and so
-are numbers for which integers among the tensors may be too large. For a kernel that may read out of bounds,
-so are numbers that may belong to a tensor's size or to its integers, because only the number changes.
+The op decides which of them it accepts. Other negative numbers in place of others are beyond the sample,
+and so are numbers for which integers among the tensors may be too large. For a kernel that may read out of
+bounds, so are numbers that may belong to a tensor's size or to its integers, as only the number changes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 
 from ...cases.argument_names import names_dims, names_positions, names_tolerance
 from ...cases.documented import cuts_off
+from ...cases.documented_numbers import numbers_with_meaning
 from ...declare.variant import Step
 from .sample_view import SampleView
 
@@ -33,6 +34,7 @@ _BUFFER = 2**8  # more than the elements of a buffer on the stack, and even: an 
 _SIZES = 2  # the most sizes that are tried for a number
 _FACTORS = (0.9, 0.8, 0.7, 0.6, 1.1)  # tried on a number by which the op may scale a size
 _ABOVE_HALF = 0.55
+_MEANT = 2  # the rank of a number with a documented meaning
 _OPTIONAL_INT = (1, 2)
 _OPTIONAL_FLOAT = (0.5, 1.0)
 
@@ -56,17 +58,27 @@ def steps(
 def _every_step(
     view: SampleView, name: str, value: Any, constants: Sequence[Any], optional: bool
 ) -> Iterator[Step]:
-    if isinstance(value, float):
-        yield from _floats(view, name, value)
-    else:
-        yield from _ints(view, name, value, optional)
     whole = not isinstance(value, float)
+    yield from _with_meaning(view, name, whole)
+    if whole:
+        yield from _ints(view, name, int(value), optional)
+    else:
+        yield from _floats(view, name, value)
     for constant in constants:
         if abs(constant) <= _MOST and (isinstance(constant, int) or not whole):
             number = constant if whole else float(constant)
             if number != value:
                 beyond = _beyond(view, name, value, number) if whole else None
                 yield _step(name, str(number), number, 5, beyond)
+
+
+def _with_meaning(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
+    """The numbers of which a docstring says what they mean, within the sample for that reason."""
+    for number in numbers_with_meaning(view.op, name):
+        if not whole:
+            yield _step(name, str(number), number, _MEANT)
+        elif number.is_integer():
+            yield _step(name, str(int(number)), int(number), _MEANT)
 
 
 def other_number(view: SampleView, name: str, value: float, number: float) -> Step:
@@ -91,6 +103,7 @@ def optional(view: SampleView, name: str, whole: bool) -> Iterator[Step]:
     """A number in place of None."""
     if names_tolerance(name):
         return
+    yield from _with_meaning(view, name, whole)
     counts = whole and any(tensor.holds_positions for tensor in view.tensors)
     for rank, value in enumerate(_OPTIONAL_INT if whole else _OPTIONAL_FLOAT):
         yield _step(name, str(value), value, 4 + 4 * rank, _COUNTS if counts else None)
