@@ -273,3 +273,42 @@ def window_of_its_kind_and_scale():
     """The key has all that the window depends on."""
     key = lambda x, kind, scale: (x.shape[-1], x.dtype, kind, scale)  # noqa: E731
     return _window("window_of_its_kind_and_scale", key)
+
+
+def _wrapped(name, key):
+    """Distances of points to the origin in a periodic box; `key(points, box)` of the last images kept."""
+    last = {}
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def wrapped(points: Tensor, box: Tensor) -> Tensor:
+        if points.dim() != 2 or box.shape != points.shape[1:] or points.dtype != box.dtype:
+            raise ValueError("points (N, D) and a box (D,) of one dtype, please")
+        kept = key(points, box)
+        if last.get("key") != kept:
+            last["key"], last["images"] = kept, torch.round(points / box)
+        return (points - box * last["images"]).square().sum(1)
+
+    wrapped.register_fake(lambda points, box: points.new_empty(points.shape[0]))
+    return wrapped
+
+
+def _content(values):
+    return str(values.dtype), tuple(values.shape), tuple(values.flatten().tolist())
+
+
+IN_A_BOX = (tensor(5, 3, low=-4, high=4), tensor(3, low=2, high=3))
+
+
+@aot(IN_A_BOX, expected=ORDER)
+def images_kept_for_their_points():
+    """Equal points in another box get the images of the last one."""
+    return _wrapped("images_kept_for_their_points", lambda points, box: _content(points))
+
+
+@aot(IN_A_BOX, twin_of="images_kept_for_their_points")
+def images_kept_for_points_and_box():
+    """The key has the box, too."""
+    return _wrapped(
+        "images_kept_for_points_and_box",
+        lambda points, box: (*_content(points), *_content(box)),
+    )

@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import chain
 
 import torch
 
@@ -21,6 +22,7 @@ from ..check import Check
 from ..values.memory.calls import (
     Leaves,
     copied,
+    skip_if_keeps_nothing,
     skip_if_no_results,
     skip_if_random,
 )
@@ -41,35 +43,39 @@ def check_call_order(case: Case) -> None:
     """Make the same calls in several processes, in different orders."""
     skip_if_no_results(case)
     skip_if_random(case)
+    skip_if_keeps_nothing(case)
     if torch.device(case.placement.device).type != "cpu":
         reason = "no device but the CPU can be used in a copy of this process"
         raise skip("no-fresh-process", reason, unjudged=False)
     _skip_if_large(case)
     calls = list(other_calls(case))
-    first, *orders = (_results(case, order) for order in _orders(calls))
-    if sum(leaves is not None for leaves in first.values()) < 2:
+    first, *orders = ([*zip(order, _results(case, order), strict=True)] for order in _orders(calls))
+    alone = {call.name: leaves for call, leaves in first}
+    if sum(leaves is not None for leaves in alone.values()) < 2:
         reason = "the op takes no other arguments than those of the sample"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for call in (call for call in calls if not call.only_before):
-        for results in orders:
-            difference = _disagreement(call.case(case), first[call.name], results.get(call.name))
-            if difference is not None:
-                # The sample's call comes first: it has a script after any other call.
-                for shown in dict.fromkeys((calls[0], call)):
-                    _confirm(case, shown, [call for call in calls if call is not shown])
+    for call, leaves in chain.from_iterable(orders):
+        if call.only_before or _disagreement(call.case(case), alone[call.name], leaves) is None:
+            continue
+        # The sample's call comes first: it has a script after any other call.
+        for shown in dict.fromkeys((calls[0], call)):
+            _confirm(case, shown, [call for call in calls if call is not shown])
 
 
 def _orders(calls: Sequence[Call]) -> list[Sequence[Call]]:
     """Orders of the calls: each call comes after others in one of them, and first in another.
 
     If a cache lacks an argument in its key, the call with another value of it must come first once: in
-    all other orders, a call with the sample's value may come before.
+    all other orders, a call with the sample's value may come before. A cache may keep one entry only: so
+    the sample's call also comes right after each of those that differ in one tensor.
     """
-    of_dtype = [call for call in calls if call.is_other_dtype]
-    orders = [calls, calls[::-1], *([[*of_dtype, calls[0]]] if of_dtype else [])]
+    base, whole = calls[0], [call for call in calls if not call.changes_one_tensor]
+    of_dtype = [call for call in whole if call.is_other_dtype]
+    of_tensors = [[call, base] for call in calls if call.changes_one_tensor]
+    orders = [whole, whole[::-1], *([[*of_dtype, base]] if of_dtype else [])]
     first = {call.name for call, *_ in orders}
-    alone = [[call] for call in calls if call.name not in first and not call.only_before]
-    return [*orders, *alone]
+    alone = [[call] for call in whole if call.name not in first and not call.only_before]
+    return [*orders, *alone, *of_tensors]
 
 
 def _skip_if_large(case: Case) -> None:
@@ -79,12 +85,8 @@ def _skip_if_large(case: Case) -> None:
         raise skip("costly", reason, unjudged=False)
 
 
-def _results(
-    case: Case, calls: Sequence[Call], *, filled: bool = False
-) -> dict[str, Leaves | None]:
-    """The results of calls made one after the other in a new process, by name; None if a call raises.
-
-    For a call made twice, they are those of the second one.
+def _results(case: Case, calls: Sequence[Call], *, filled: bool = False) -> Sequence[Leaves | None]:
+    """The results of calls made one after the other in a new process; None for a call that raises.
 
     Args:
         filled: whether the memory that a call allocates holds NaN.
@@ -106,7 +108,8 @@ def _results(
     if not outcome.messages:
         reason = "the new process ended before the calls did"
         raise skip("no-fresh-process", reason, unjudged=False)
-    return dict(zip((call.name for call in calls), outcome.messages[0], strict=True))
+    results: Sequence[Leaves | None] = outcome.messages[0]
+    return results
 
 
 def run_calls(op: str, calls: Sequence[Call], filled: bool = False) -> list[Leaves | None]:
@@ -160,12 +163,12 @@ def _confirm(case: Case, call: Call, others: Sequence[Call]) -> None:
     other checks report that.
     """
     called = call.case(case)
-    alone, again, twice = (_results(case, [call] * count)[call.name] for count in (1, 1, 2))
-    elsewhere = _results(case, [call], filled=True)[call.name]
+    alone, again, twice = (_results(case, [call] * count)[-1] for count in (1, 1, 2))
+    elsewhere = _results(case, [call], filled=True)[-1]
     if any(_disagreement(called, alone, leaves) for leaves in (again, twice, elsewhere)):
         return
     for earlier in others:
-        after = _results(case, [earlier, call])[call.name]
+        after = _results(case, [earlier, call])[-1]
         difference = _disagreement(called, after, alone)
         if difference is not None and alone is not None and after is not None:
             # A script has the inputs of the case and those of one more.
@@ -248,12 +251,12 @@ CHECK = Check(
     variants=(),
     findings=FINDINGS,
     catches=(
-        "A cache whose key lacks an argument, a dtype or a size, and buffers that keep what an earlier "
-        "call wrote. New processes make the sample's call and others in different orders. The others "
-        "differ in numbers (also slightly, as a key may hold them rounded), flags, strings that the op's "
-        "Python code compares with, defaults, dtypes, sizes or values. Results, written arguments and "
-        "gradients must not depend on the order. It runs in the first dtype and layout of each sample; if "
-        "the formula is written in Python, with gradients only."
+        "A cache whose key lacks an argument, a tensor, a dtype or a size, and buffers that keep what an "
+        "earlier call wrote. New processes make the sample's call and others in different orders. The "
+        "others differ in numbers (also slightly, as a key may hold them rounded), flags, strings that the "
+        "op's Python code compares with, defaults, dtypes, sizes, values, or the values of one tensor. "
+        "Results, written arguments and gradients must not depend on the order. It runs in the first dtype "
+        "and layout of each sample; if the formula is written in Python, with gradients only."
     ),
     cannot_see=(
         "Calls that the test's own module makes while it is imported. Other integers and flags are not "

@@ -25,6 +25,8 @@ _OTHER_FLOAT = {
     torch.float16: torch.float32,
 }
 _NEAR = 15 / 16  # of a float
+_SMALLER, _LARGER = 0.5, 1.5
+_ALONE = 4  # the most tensors that are changed alone
 _WORDS = 3  # the most strings that are tried for one argument
 
 
@@ -38,6 +40,8 @@ class Call:
         is_other_dtype: whether it differs in the dtype of the tensors.
         only_before: whether its own results are not compared: a native kernel that does not check a
             number may read outside its arguments, and those of a near number say nothing more.
+        changes_one_tensor: whether only one of several tensors differs. The sample's call comes after it;
+            its own results are not compared.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Call:
     seed: int
     is_other_dtype: bool = False
     only_before: bool = False
+    changes_one_tensor: bool = False
 
     def case(self, base: Case) -> Case:
         """The case of the call, with the tolerances and other settings of `base`."""
@@ -69,6 +74,15 @@ def other_calls(case: Case) -> Iterator[Call]:
     # After equal rows, or positions that come twice, a kernel may return before it has cleaned up.
     yield replace(base, name="equal values", sample=_mapped(sample, _equal))
     native = crash_risk(case.op, placement.device) is not None
+    for name, tensor in _changed_alone(case, native):
+        changed = _with(case.op, sample, name, tensor)
+        yield replace(
+            base,
+            name=f"another {name}",
+            sample=changed,
+            only_before=True,
+            changes_one_tensor=True,
+        )
     for name, value, others in _arguments(case):
         if native and not isinstance(value, float):
             continue  # with other integers a kernel that checks nothing could overwrite memory
@@ -79,6 +93,22 @@ def other_calls(case: Case) -> Iterator[Call]:
             near = value * _NEAR
             changed = _with(case.op, sample, name, near)
             yield replace(base, name=f"{name}={near!r}", sample=changed, only_before=True)
+
+
+def _changed_alone(case: Case, native: bool) -> Iterator[tuple[str, torch.Tensor]]:
+    """Each of several tensors with other values: larger or smaller numbers, integers in reverse."""
+    names = {argument.name for argument in case.op.arguments}
+    tensors = [
+        (name, tensor.detach())
+        for name, tensor in case.inputs().tensors()
+        if name in names and tensor.layout == torch.strided and tensor.dim()
+    ]
+    for name, tensor in tensors[:_ALONE] if len(tensors) > 1 else ():
+        if is_differentiable(tensor.dtype):
+            # Smaller numbers stay probabilities, larger ones stay above a least size.
+            yield name, tensor * (_SMALLER if bool((tensor.abs() <= 1).all()) else _LARGER)
+        elif not native:  # other integers together with these tensors may be out of bounds
+            yield name, tensor.flip(0)
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:

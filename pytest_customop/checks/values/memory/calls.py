@@ -9,6 +9,7 @@ import torch
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
+from ....cases.kept_state import may_keep_state
 from ....cases.rounding import within_another_order
 from ....cases.run import Run, gradients
 from ....cases.tensors import difference, is_ordinary, is_plain, malformation, output_leaves
@@ -69,6 +70,13 @@ def skip_if_random(case: Case) -> None:
     if case.op.nondeterministic:
         reason = "the op is tagged as nondeterministic"
         raise skip("nondeterministic", reason, unjudged=False)
+
+
+def skip_if_keeps_nothing(case: Case) -> None:
+    """Skip an op whose Python code refers to nothing that one call could leave for another one."""
+    if not may_keep_state(case.op, case.placement.device):
+        reason = "the op's Python code refers to nothing that it could keep between calls"
+        raise skip("nothing-to-check", reason, unjudged=False)
 
 
 def results(run: Run) -> Leaves:
