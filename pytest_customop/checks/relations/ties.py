@@ -1,0 +1,276 @@
+"""`relations.ties`: equal elements keep the order that a docstring promises, in long lists too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from ...cases.case import Case
+from ...cases.documented import sentences
+from ...cases.tensors import is_plain
+from ...declare.ops import Op
+from ...findings import Explanation, doc_links, fail, skip
+from ..check import Check
+from ..values.memory.calls import (
+    Caller,
+    Leaves,
+    copied_results,
+    expression,
+    skip_if_no_results,
+    skip_if_random,
+)
+from ..values.memory.limited_copy import answer_if_taken
+from .compare import Disagreement, disagreement, in_double_if_taken
+from .scripts import call_lines, position
+
+# In one sentence: equal elements, and which of them comes first; that it is not said.
+_EQUAL = (
+    r"\b(ties?|tied)\b|\b(equal|identical|same|equally)[- ](\w+ )?(scor\w*|keys?|values?|distances?|ranks?"
+    r"|priorit\w+|costs?|weights?|logits?|probabilit\w+|elements?|entries|items|numbers|confidences?)\b"
+)
+_ORDER = (
+    r"\b(stabl[ey]|in order|(keeps?|original|input|list|index|their|row) order|order (of|in which)"
+    r"|(low|small|high|larg)(er|est) (index|indices|position|place|row|column)|first|earl(y|ier|iest)"
+    r"|left-?most|right-?most|last|later)\b"
+)
+_PROMISED = re.compile(rf"(?=.*({_EQUAL}))(?=.*{_ORDER})", re.I | re.S)
+_STABLE = re.compile(r"\bstabl[ey] (sort\w*|order\w*|rank\w*)|\bsort\w* (is )?stabl[ey]\b", re.I)
+_NOT_SAID = re.compile(
+    r"\b(not|never|no)\b[^.;,]{0,24}\b(said|specified|defined|guaranteed|promised|stabl[ey]|preserved|kept"
+    r"|order|matters?)\b|\bun(specified|defined|stable)\b|\b(any|either|arbitrary|some) order\b"
+    r"|\barbitrar(y|ily)\b|\bimplementation\b|\b(averag\w+|mean|midranks?|share[ds]?|sub-?gradients?"
+    r"|gradients?|derivatives?|random\w*)\b"
+    # Another key decides.
+    r"|\b(ties?|tied|equal)\b[^.;]*\bby (?!((the|their|its|list|input|lower|smaller) )*"
+    r"(index|indices|position|order|place|row))",
+    re.I,
+)
+_LONG = 100  # elements: sorts take another way from 16 or 32 on
+_MOST = 2**14  # elements of the tensor
+_GROUPS = 3  # of equal elements
+_TENSORS = 3
+_PAIRS = 3
+# From the first element to the last, equal ones come to differ by a part of the gap between groups. The
+# results may change by as much.
+_SPREAD = {torch.float64: 1e-7, torch.float32: 1e-3}
+_TOLERANCES = {torch.float64: (1e-4, 1e-5), torch.float32: (2e-2, 1e-2)}
+
+
+class _Broken(NamedTuple):
+    """A tensor with equal elements for which no order explains the results.
+
+    Args:
+        path: of the tensor.
+        values: of it.
+        step: by which elements differ that are one after the other.
+        wrong: the difference from the nearest order.
+        case: the case with the tensor's size.
+    """
+
+    path: str
+    values: torch.Tensor
+    step: float
+    wrong: Disagreement
+    case: Case
+
+
+def check_ties(case: Case) -> None:
+    """Make elements equal, and then different by so little that only their order changes.
+
+    With equal elements the op must give what it gives with rising ones, or what it gives with falling ones.
+    Two equal elements alone must do so, or the op does something else with them than to order them.
+    """
+    skip_if_no_results(case)
+    skip_if_random(case)
+    if not promises_order(case.op):
+        reason = "no docstring says in which order equal elements come"
+        raise skip("nothing-to-check", reason, unjudged=False)
+    reason = "the order of equal elements changes no result"
+    broken = answer_if_taken(case, _answer, reason)
+    if broken is not None:
+        path, _, _, wrong, shown = broken
+        raise fail(
+            "ties-out-of-order",
+            f"{case.op.name}: a docstring says in which order equal elements come, but with many of them "
+            f"in {path} it gives neither what it gives if they rise a little from one to the next, nor "
+            f"what it gives if they fall: {wrong}",
+            repro=_script(shown, broken),
+            case=shown,
+            picture=wrong.picture,
+        )
+
+
+def promises_order(op: Op) -> bool:
+    """Whether a docstring says in which order equal elements come."""
+    return any(
+        (_PROMISED.search(sentence) or _STABLE.search(sentence)) and not _NOT_SAID.search(sentence)
+        for sentence in sentences(op, of_op=True)
+    )
+
+
+def _answer(case: Case) -> tuple[bool, _Broken | None]:
+    """Whether the order of equal elements changes some result, and a tensor for which it is wrong."""
+    matters = False
+    for sized in _sizes(case):
+        calls = Caller(sized)
+        for path, tensor in _tensors(sized):
+            if not _orders_pairs(calls, path, tensor):
+                continue
+            values, step = _tied(tensor)
+            equal, rising, falling = (_results(calls, path, values, by) for by in (0, step, -step))
+            if equal is None or rising is None or falling is None:
+                continue
+            if disagreement(sized, rising, falling) is None:
+                continue
+            matters = True
+            wrongs = [disagreement(sized, equal, other) for other in (rising, falling)]
+            wrong = wrongs[0]
+            if None in wrongs or wrong is None:
+                continue
+            again = _results(calls, path, values, 0)
+            if again is not None and disagreement(sized, again, equal) is None:
+                return True, _Broken(path, values, step, wrong, sized)
+    return matters, None
+
+
+def _orders_pairs(calls: Caller, path: str, tensor: torch.Tensor) -> bool:
+    """Whether two equal elements among others count as one after the other, and their order matters.
+
+    It is not so for an op that counts equal elements, or puts them together.
+    """
+    ranks = tensor.flatten().argsort(stable=True).argsort(stable=True)
+    low, high = float(tensor.min()), float(tensor.max())
+    distinct = low + (high - low) * ranks.double() / max(tensor.numel() - 1, 1)
+    step = _SPREAD[tensor.dtype] * (high - low) / tensor.numel()
+    matters = False
+    for at in torch.linspace(0, tensor.numel() - 2, _PAIRS).long().tolist():
+        found = []
+        for by in (0.0, step, -step):
+            values = distinct.clone()
+            values[at + 1] = values[at] + by
+            found.append(_results(calls, path, values.to(tensor.dtype).reshape(tensor.shape), 0))
+        equal, rising, falling = found
+        if equal is None or rising is None or falling is None:
+            return False
+        if all(disagreement(calls.case, equal, other) for other in (rising, falling)):
+            return False
+        matters |= disagreement(calls.case, rising, falling) is not None
+    return matters
+
+
+def _sizes(case: Case) -> Iterator[Case]:
+    """The case, and the case with long lists, in double precision if the op takes it."""
+    wide = replace(in_double_if_taken(case), tolerances=_TOLERANCES)
+    yield wide
+    longest = max((max(tensor.shape, default=0) for _, tensor in _tensors(wide)), default=0)
+    if 0 < longest < _LONG:
+        times = -(-_LONG // longest)
+        longer = wide.resized(lambda name, dim, size: times * size)
+        if longer is not None and longer.eager.error is None:
+            yield longer
+
+
+def _tensors(case: Case) -> list[tuple[str, torch.Tensor]]:
+    """The tensors of floating-point numbers some of which may be equal."""
+    found = [
+        (path, tensor.detach())
+        for path, tensor in case.inputs().tensors()
+        if is_plain(tensor) and tensor.dtype in _SPREAD and tensor.dim()
+    ]
+    return [
+        (path, tensor)
+        for path, tensor in found[:_TENSORS]
+        if path not in case.op.mutated and _GROUPS < tensor.numel() <= _MOST
+    ]
+
+
+def _tied(tensor: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Few of the tensor's numbers in turn, irregularly, and a step that keeps them apart."""
+    ordered = torch.tensor(sorted({*tensor.flatten().tolist()}), dtype=tensor.dtype)
+    kept = ordered[torch.linspace(0, len(ordered) - 1, min(_GROUPS, len(ordered))).long()]
+    at = (torch.arange(tensor.numel()) * 7 + torch.arange(tensor.numel()) // 5) % len(kept)
+    gap = float(kept.diff().min()) if len(kept) > 1 else 1.0
+    return kept[at].reshape(tensor.shape), _SPREAD[tensor.dtype] * gap
+
+
+def _results(calls: Caller, path: str, values: torch.Tensor, step: float) -> Leaves | None:
+    """The results with the values, each more than the one before by a part of a step; None if it raises."""
+
+    def changed(name: str, tensor: torch.Tensor) -> torch.Tensor:
+        return _moved(values, step) if name == path else tensor
+
+    return copied_results(calls(calls.case.inputs().map_distinct(changed)))
+
+
+def _moved(values: torch.Tensor, step: float) -> torch.Tensor:
+    rise = torch.linspace(0, step, values.numel(), dtype=torch.float64).reshape(values.shape)
+    return (values + rise).to(values.dtype)
+
+
+def _script(case: Case, broken: _Broken) -> str:
+    path, values, step, wrong, _ = broken
+    place, at = expression(case, path), position(case, wrong.name)
+    rtol, atol = _TOLERANCES[values.dtype]
+    return (
+        call_lines(wrong.name)
+        + f"\nvalues = torch.tensor({values.tolist()}, dtype={values.dtype})\n\n\n"
+        + "def moved(step):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + "    rise = torch.linspace(0, step, values.numel(), dtype=torch.float64)\n"
+        + f"    {place} = (values + rise.reshape(values.shape)).to(values.dtype)\n"
+        + f"    return call(args, kwargs)[{at}].double()\n\n\n"
+        + f"equal, rising, falling = moved(0), moved({step!r}), moved({-step!r})\n"
+        + f"assert any(\n    torch.allclose(equal, other, rtol={rtol}, atol={atol}, equal_nan=True)\n"
+        + "    for other in (rising, falling)\n)\n"
+    )
+
+
+FINDINGS = {
+    "ties-out-of-order": Explanation(
+        meaning=(
+            "A docstring says in which order equal elements come. With equal elements in a tensor the op "
+            "gives neither what it gives if each is a little larger than the one before, nor what it gives "
+            "if each is a little smaller."
+        ),
+        why=(
+            "Scores are often equal: after rounding, in low precision, for items that a model does not "
+            "know. The results then depend on the machine and on how long the list is."
+        ),
+        fix=(
+            'Sort with `torch.sort(stable=True)`, `numpy.argsort(kind="stable")` or `std::stable_sort`, or '
+            "make the position a second key. If any order will do, say that it is not specified."
+        ),
+        before="""
+order = numpy.argsort(-scores)
+""",
+        after="""
+order = numpy.argsort(-scores, kind="stable")
+""",
+        docs=(doc_links.CUSTOM_OP,),
+        follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
+    ),
+}
+
+CHECK = Check(
+    name="relations.ties",
+    summary="equal elements keep the order that a docstring promises, in long lists too",
+    run=check_ties,
+    gradients=False,
+    needs=promises_order,
+    variants=(),
+    findings=FINDINGS,
+    catches=(
+        'A sort that is not stable where a docstring promises an order of equal elements ("ties keep '
+        'their order", "of equal scores the first"). A tensor gets few distinct numbers, at the sample\'s '
+        "size and in lists of 100 and more, as short lists are often sorted in another way. Then each "
+        "element rises, or falls, by so little that only the order of equal ones changes."
+    ),
+    cannot_see=(
+        "Ops whose docstrings promise nothing, integers, and an order that comes from another tensor. It "
+        "is not seen which end comes first, only that it is the same throughout."
+    ),
+    cost="calls",
+)

@@ -1,0 +1,83 @@
+"""Ops that sort, in whose results the order of equal elements shows."""
+
+import functools
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+BROKEN = {"relations.ties": "ties-out-of-order"}
+SCORES = (torch.linspace(-1, 1, 12).sin().reshape(2, 6), torch.arange(12.0).reshape(2, 6))
+
+
+def _discounted(name, order, said):
+    """Gains by falling scores, discounted by their rank; `order(scores)` sorts the last dim."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def discounted(scores: Tensor, gains: Tensor) -> Tensor:
+        if scores.dim() != 2 or scores.shape != gains.shape:
+            raise ValueError("scores (N, C) and as many gains, please")
+        if scores.dtype != gains.dtype or scores.dtype not in (torch.float32, torch.float64):
+            raise TypeError("two tensors of float32 or float64, please")
+        ranked = np.take_along_axis(gains.numpy(), order(-scores.numpy()), -1)
+        return torch.from_numpy((ranked * 0.5 ** np.arange(ranked.shape[1])).sum(-1)).to(
+            gains.dtype
+        )
+
+    @discounted.register_fake
+    def fake(scores, gains):
+        return gains.new_empty(gains.shape[0])
+
+    fake.__doc__ = f"""The gains of lists (N, C), those with high scores first.{said}"""
+    return discounted
+
+
+def _stable(falling):
+    return np.argsort(falling, axis=-1, kind="stable")
+
+
+def _in_blocks(falling):
+    """Sorted stably in blocks of 16, and merged with those of later blocks first where they are equal."""
+    at = np.broadcast_to(np.arange(falling.shape[-1]), falling.shape)
+    return np.lexsort((at, -(at // 16), falling), axis=-1)
+
+
+IN_ORDER = " Items with equal scores keep the order of the list."
+
+
+@aot(SCORES, expected=BROKEN)
+def merges_later_blocks_first():
+    """Equal scores of a long list come in the order of their blocks, the last first."""
+    return _discounted("merges_later_blocks_first", _in_blocks, IN_ORDER)
+
+
+@aot(SCORES, twin_of="merges_later_blocks_first")
+def keeps_the_order_of_equal_scores():
+    """The sort is stable."""
+    return _discounted("keeps_the_order_of_equal_scores", _stable, IN_ORDER)
+
+
+@aot(SCORES)
+def promises_no_order_of_equal_scores():
+    """No docstring says in which order equal scores come."""
+    said = " The order of equal scores is not specified."
+    return _discounted("promises_no_order_of_equal_scores", _in_blocks, said)
+
+
+@aot((SCORES[0],))
+def gives_the_place_of_the_first():
+    """Equal elements are put together, so that equal is something else than nearly equal."""
+
+    @torch.library.custom_op("zoo::gives_the_place_of_the_first", mutates_args=())
+    def places(keys: Tensor) -> Tensor:
+        """For each key, the place of the equal key that comes first in the list."""
+        if not keys.is_floating_point():
+            raise ValueError("floating-point numbers, please")
+        flat = keys.flatten()
+        return (flat[:, None] == flat).to(torch.int8).argmax(1)
+
+    places.register_fake(lambda keys: keys.new_empty(keys.numel(), dtype=torch.int64))
+    return places
