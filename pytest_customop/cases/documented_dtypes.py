@@ -53,6 +53,15 @@ _SAME_NUMBERS = re.compile(
     r"\w+.*\bas\b",
     re.I | re.S,
 )
+# In one sentence: that results are the same, whatever the dtype of integers; not that dtypes are.
+_SAME_IN_DTYPES = re.compile(
+    r"(?=.*\b(the same|identical(ly)?|equal|equally|alike)\b)"
+    r"(?=.*\b(whichever|whatever|any|every|all|regardless of|independent of|no matter|across)\b[^.;]{0,30}"
+    r"\b(dtypes?|integer (types?|widths?))\b)"
+    r"(?!.*\b(same|equal) (shape|size|length|device|layout|(d)?types?|number)\b)"
+    r"(?!.*\b(must|raises?|float\w*)\b)",
+    re.I | re.S,
+)
 # Dtypes one after the other: "float32, bfloat16 or float16". Each has several names.
 _DTYPE_NAMES = {
     torch.float16: ("float16", "fp16", "half"),
@@ -186,3 +195,8 @@ def _listed(op: Op, names: Collection[str]) -> Iterator[str]:
 def takes_complex(op: Op) -> bool:
     """Whether a sentence says that numbers may be real or complex."""
     return any(map(_TAKES_COMPLEX.search, sentences(op, of_op=True)))
+
+
+def is_same_in_integer_dtypes(op: Op) -> bool:
+    """Whether a sentence says that results do not depend on which integer dtype holds the numbers."""
+    return any(map(_SAME_IN_DTYPES.search, sentences(op, of_op=True)))

@@ -446,3 +446,45 @@ def multiplies_the_sizes_after_a_dim():
         "multiplies_the_sizes_after_a_dim",
         lambda shape, dim: math.prod(shape[dim % len(shape) + 1 :]),
     )
+
+
+def _hashed(name, unsigned):
+    """A number for each row of keys; `unsigned(keys)` gives their bits in 64."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def hashed(keys: Tensor) -> Tensor:
+        """A hash of each row of integers, the same in whichever integer dtype they are stored."""
+        if keys.dim() != 2 or keys.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+            raise ValueError("rows of signed integers, please")
+        found = numpy.full(keys.shape[0], 1469598103934665603, dtype=numpy.uint64)
+        for column in unsigned(keys.numpy()).T:
+            found = (found ^ column) * numpy.uint64(1099511628211)
+        return torch.from_numpy(found.view(numpy.int64))
+
+    hashed.register_fake(lambda keys: keys.new_empty(keys.shape[0], dtype=torch.int64))
+    return hashed
+
+
+KEYS = (tensor(4, 3, dtype=torch.int64, low=-20, high=20),)
+
+
+@aot(KEYS, expected=INDEX_DTYPE)
+def fills_int32_up_with_zeros():
+    """Negative integers of 32 bits become large ones of 64."""
+
+    def unsigned(keys):
+        narrow = keys.dtype == numpy.int32
+        return (keys.view(numpy.uint32) if narrow else keys.astype(numpy.int64)).astype(
+            numpy.uint64
+        )
+
+    return _hashed("fills_int32_up_with_zeros", unsigned)
+
+
+@aot(KEYS, twin_of="fills_int32_up_with_zeros")
+def keeps_the_sign_of_int32():
+    """Negative integers stay so in 64 bits."""
+    return _hashed(
+        "keeps_the_sign_of_int32",
+        lambda keys: keys.astype(numpy.int64).view(numpy.uint64),
+    )

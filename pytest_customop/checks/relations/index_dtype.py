@@ -12,7 +12,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk, may_crash
 from ...cases.documented import hashes_bytes
-from ...cases.documented_dtypes import dtypes_of
+from ...cases.documented_dtypes import dtypes_of, is_same_in_integer_dtypes
 from ...cases.tensors import base_name, is_plain
 from ...core.forked import Send
 from ...core.tracebacks import error_line
@@ -33,6 +33,7 @@ from .index_bounds import SMALL, disagreement_with, larger_bounds
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
+_HIGHEST = torch.iinfo(torch.int32).max
 _SPARE = 1024  # positions may exceed the number of elements by this: vocabulary, ignored label
 
 
@@ -58,7 +59,7 @@ def check_index_dtype(case: Case) -> None:
     if not positions:
         reason = "no argument is named like positions and looks like them"
         raise skip("nothing-to-check", reason, unjudged=False)
-    if hashes_bytes(case.op):
+    if hashes_bytes(case.op) and not is_same_in_integer_dtypes(case.op):
         reason = "a docstring says that the bytes of numbers are hashed, which differ from dtype to dtype"
         raise skip("nothing-to-check", reason, unjudged=False)
     named = _named(case, positions)
@@ -170,8 +171,8 @@ def _verdict_of_fork(case: Case, positions: list[str]) -> _Verdict | None:
 
 
 def _takes_positions(op: Op) -> bool:
-    """Whether a tensor of the schema is named like positions."""
-    return any(
+    """Whether a tensor of the schema is named like positions, or integers of any dtype give the same."""
+    return is_same_in_integer_dtypes(op) or any(
         "Tensor" in str(argument.type) and _names_places(argument.name) for argument in op.arguments
     )
 
@@ -181,17 +182,21 @@ def _names_places(name: str) -> bool:
 
 
 def _positions(arguments: Arguments) -> list[str]:
-    """The paths of the arguments that hold positions, by their names and their values."""
+    """The paths of the arguments that hold positions, by their names and their values.
+
+    If a docstring says that integers of any dtype give the same, all that int32 holds.
+    """
+    said = is_same_in_integer_dtypes(arguments.op)
     sizes = [tensor.numel() for _, tensor in arguments.tensors()]
     limit = max(sizes, default=0) + _SPARE
     return [
         name
         for name, tensor in arguments.tensors()
-        if _names_places(base_name(name))
+        if (said or _names_places(base_name(name)))
         and tensor.dtype in _OTHER
         and is_plain(tensor)
         and base_name(name) not in arguments.op.mutated
-        and bool((tensor.abs() <= limit).all())
+        and bool((tensor.abs() <= (_HIGHEST if said else limit)).all())
     ]
 
 
@@ -297,9 +302,10 @@ CHECK = Check(
         "Other values or gradients for positions (indices, offsets, lengths, labels) as int32 than as "
         "int64. Also an op that raises for positions of the other dtype, but not where all of them are 0. "
         "Results may have the dtype of the positions, and the smallest and the largest number of a dtype "
-        "may stand for missing values. A native kernel is called in a copy of the process. An integer "
-        "argument that positions stay below, such as the number of nodes, is made so large that its "
-        "products with them need more than 32 bits."
+        "may stand for missing values. If a docstring says that the results are the same in whichever "
+        "integer dtype, all integers are tried so. A native kernel is called in a copy of the process. An "
+        "integer argument that positions stay below, such as the number of nodes, is made so large that "
+        "its products with them need more than 32 bits."
     ),
     cannot_see=(
         "Arguments that are not named like positions, or hold numbers far above all sizes: seeds, packed "
