@@ -14,6 +14,7 @@ from ...cases.tensors import is_differentiable
 from ...compat.nodes import is_generated, is_without_formula
 from ...compat.patches import marked_non_differentiable
 from ...compat.tensors import observe_calls, storage_id
+from ...core.profiling import restore_profile
 from ...declare.ops import Op
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -87,7 +88,7 @@ def _applies_formula(case: Case) -> bool:
     try:
         case.run(arguments)
     finally:
-        sys.setprofile(before)
+        restore_profile(before)
     return bool(contexts)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
+from ....core.profiling import restore_profile
 from ....core.tracebacks import is_of_author
 
 
@@ -59,7 +60,7 @@ class Interruption:
 
     def __exit__(self, *error: object) -> None:
         trace, profile = self._before
-        sys.setprofile(profile)
+        restore_profile(profile)
         sys.settrace(trace)
 
     def _trace(self, frame: FrameType, event: str, value: Any) -> Any:
