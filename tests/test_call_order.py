@@ -96,9 +96,11 @@ SLOW = """
 import torch
 from pytest_customop import customop_cases
 
+KEPT = [1]  # what an op could change is why it is called at all
+
 @torch.library.custom_op("NS::repeated", mutates_args=())
 def repeated(x: torch.Tensor, count: int) -> torch.Tensor:
-    return x * count
+    return x * count * KEPT[0]
 
 @repeated.register_fake
 def _(x, count):

@@ -68,8 +68,10 @@ def _could_hold(value: Any, depth: int) -> bool:
         return not isinstance(value.__self__, types.ModuleType | None)
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] not in ("torch", "numpy", "math", "typing")
-    if isinstance(value, type) or is_of_library(value):
+    if isinstance(value, type):
         return value.__module__.partition(".")[0] not in ("torch", "numpy", "builtins")
+    if type(value) is types.FunctionType and is_of_library(value):
+        return False
     return _may_keep(value, depth)
 
 
