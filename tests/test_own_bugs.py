@@ -241,7 +241,8 @@ def test_handlers_of_everything_say_why_and_let_mistakes_out() -> None:
 
 # They call functions of the author and of other plugins in the handled block itself. Such a function may
 # be written in C, without a frame, so that what it raises looks like a mistake of the package. Or they
-# hand the exception on, to another thread or process, which raises it again.
+# hand the exception on, to another thread or process, which raises it again, or to who reports it as a
+# mistake of the package.
 CALLERS_OF_FOREIGN_CODE = {
     "checks/fake/kernel_devices.py",
     "checks/reference/calls.py",
@@ -254,6 +255,7 @@ CALLERS_OF_FOREIGN_CODE = {
     "harvest/recorder.py",
     "plan/cells.py",
     "plan/samples_function.py",
+    "plan/variants/ranking.py",
     "plugin/child/preloaded.py",
     "run/engine.py",
     "scan/examples.py",

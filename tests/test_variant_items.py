@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from kit import Suite, assert_one_error
 
+from pytest_customop.plan.variants import ranking
+
 OPS = """
 import torch
 from pytest_customop import customop_cases, tensor
@@ -335,3 +337,21 @@ def test_an_own_id_has_no_tilde(suite: Suite) -> None:
     mark = '@customop_cases("NS::rows", [Sample((tensor(4, 6), 1), id="a~b")])'
     source = f"from pytest_customop import Sample\n{mark}\ndef test(): ...\n"
     assert_one_error(run(suite, source), "'~' stands between a sample and its variants")
+
+
+def test_variants_that_cannot_be_derived_are_left_out_with_the_reason(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(view: object) -> list[Any]:
+        raise IndexError(f"no room in {type(view).__name__}")
+
+    monkeypatch.setitem(ranking._STEPS, "shape", (broken,))
+    result = run(suite, ROWS.format(more=""))
+    result.assert_outcomes(passed=1, failed=1, skipped=1)
+    assert near(suite)["dim.negated"]["outcome"] == "failed"  # the other kinds run
+    (skipped,) = [record for record in suite.results() if record["check"] is None]
+    assert skipped["nodeid"].endswith("[cpu-float32-nograd-0-variants]")
+    assert skipped["message"].startswith(
+        "variants of the kind 'shape' could not be derived from this sample, which is a bug of "
+        "pytest-customop, not of the op (IndexError: no room in SampleView at test_variant_items.py:"
+    )

@@ -82,6 +82,12 @@ def raised_at(error: BaseException) -> str:
     return f"{frame.filename}:{frame.lineno}"
 
 
+def raised_in(error: BaseException) -> str:
+    """The name of the file and the line that raised, whoever wrote it."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"
+
+
 def raised_by_author(error: BaseException) -> bool:
     """Whether the last frame is of the author's code, or a call of `torch._check` in it."""
     frames = traceback.extract_tb(error.__traceback__)

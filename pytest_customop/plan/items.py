@@ -160,20 +160,26 @@ class CaseCell:
         return self.key, PlannedItem(self.case.id, self.case.op.name, self.case, skip=reason)
 
     def variants_item(
-        self, check: Check | None, variants: Sequence[PlannedVariant]
+        self, check: Check, variants: Sequence[PlannedVariant]
     ) -> tuple[Key, PlannedItem]:
-        """The item of a check on variants of the case, with its key; None: of variants that do not run."""
-        key = (*self.key, VARIANTS, *([check.name] if check else []))
-        skip = None if check else _reasons(variants)
-        item = PlannedItem(
-            join_key(key),
-            self.case.op.name,
-            self.case,
-            check,
-            skip=skip,
-            variants=tuple(variants),
-        )
-        return key, item
+        """The item of a check on variants of the case, with its key."""
+        key = (*self.key, VARIANTS, check.name)
+        name, runs = self.case.op.name, tuple(variants)
+        return key, PlannedItem(join_key(key), name, self.case, check, variants=runs)
+
+    def not_run_item(
+        self, variants: Sequence[PlannedVariant], reasons: Sequence[str]
+    ) -> tuple[Key, PlannedItem]:
+        """The skipped item of variants that do not run, with its key.
+
+        Args:
+            variants: each with its own reason.
+            reasons: why there are not more of them.
+        """
+        key = (*self.key, VARIANTS)
+        skip = "; ".join([*_reasons(variants), *reasons])
+        name, left = self.case.op.name, tuple(variants)
+        return key, PlannedItem(join_key(key), name, self.case, skip=skip, variants=left)
 
     def with_variant(self, variant: Variant, settings: Settings) -> Case:
         """The same case on a variant of its sample."""
@@ -194,10 +200,10 @@ class CaseCell:
         )
 
 
-def _reasons(variants: Sequence[PlannedVariant]) -> str:
+def _reasons(variants: Sequence[PlannedVariant]) -> list[str]:
     """Why variants do not run, each reason once."""
     counts = Counter(variant.skip for variant in variants)
-    return "; ".join(f"{counted(count, 'variant')}: {reason}" for reason, count in counts.items())
+    return [f"{counted(count, 'variant')}: {reason}" for reason, count in counts.items()]
 
 
 def join_key(key: Key) -> str:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..cases.crash_risk import crash_risk
 from ..checks import Check
+from ..core.tracebacks import error_line, raised_in
 from ..declare.declaration import Declaration
+from ..declare.inputs import Sample
 from ..declare.variant import Variant
 from ..settings import Settings
 from .cells import predicate_reason, skip_reason
@@ -95,6 +98,7 @@ class _Planner:
         self._words = words
         self._omitted: set[str] = set()  # sample ids
         self._steps: set[str] = set()  # of all that were derived
+        self._bugs: dict[int, list[str]] = {}  # by sample: why kinds could not be derived
 
     def omitted(self) -> OmittedVariants:
         """The number of variants that the session's amount has left out so far."""
@@ -133,6 +137,14 @@ class _Planner:
             seed=self._settings.seed,
             seen=seen,
             words=self._words,
+            on_bug=partial(self._note_bug, base.case.sample),
+        )
+
+    def _note_bug(self, sample: Sample, kind: str, error: Exception) -> None:
+        """Keep why a kind of variants does not run: a mistake in this package must not end a session."""
+        self._bugs.setdefault(id(sample), []).append(
+            f"variants of the kind {kind!r} could not be derived from this sample, which is a bug of "
+            f"pytest-customop, not of the op ({error_line(error)} at {raised_in(error)})"
         )
 
     def _take(self, variants: list[Variant]) -> list[Variant]:
@@ -158,7 +170,7 @@ class _Planner:
     def _items(
         self, base: CaseCell, variants: Sequence[Variant], has_both: bool
     ) -> Iterator[tuple[Key, PlannedItem]]:
-        """One item per check on the variants, and one item for the variants that do not run.
+        """One item per check on the variants, and one item for what does not run.
 
         Args:
             has_both: whether the sample has a case with gradients and one without.
@@ -185,8 +197,9 @@ class _Planner:
         for check, to_run in by_check.items():
             if to_run:
                 yield base.variants_item(check, to_run)
-        if not_run:
-            yield base.variants_item(None, not_run)
+        bugs = self._bugs.get(id(base.case.sample), ())
+        if not_run or bugs:
+            yield base.not_run_item(not_run, bugs)
 
     def _planned(self, base: CaseCell, variant: Variant) -> PlannedVariant:
         """The variant on a case, with the reason if it does not run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -36,6 +36,9 @@ from . import (
 from .arguments import Words
 from .sample_view import SampleView
 
+# Called with a kind of variants and the exception that kept them from being derived.
+OnBug = Callable[[str, Exception], None]
+
 _Found = tuple[Step, str, Sample, Any]  # the step, its kind, the changed sample and its signature
 _LATER = 3  # ranks by which a step beyond the sample comes later
 ONLY_FULL = 10  # steps of this rank and above belong to the full set only
@@ -64,6 +67,7 @@ def ranked_variants(
     seed: int,
     seen: set[Any],
     words: Words = MappingProxyType({}),
+    on_bug: OnBug | None = None,
 ) -> Iterator[Variant]:
     """The variants of a sample, those most likely to find something first.
 
@@ -75,6 +79,8 @@ def ranked_variants(
         seen: the signatures of what already runs, which is not derived again; the signatures of the
             variants are added.
         words: the strings and dtypes of all samples of the mark, which are tried in this one too.
+        on_bug: called with a kind that cannot be derived, and the exception: a mistake in this package.
+            The other kinds are derived. Without it, the exception is raised.
     """
     view = SampleView(op, sample, placement)
     seen.add(call_signature(sample))
@@ -82,9 +88,15 @@ def ranked_variants(
     def derive(changed: SampleView, kind: str) -> Iterable[Step]:
         return steps_of(changed, kind, declared_dtypes, words)
 
-    def applied(step: Step, kind: str) -> _Found:
-        changed = view.apply(step)
-        return step, kind, changed, call_signature(changed)
+    def applied(steps: Callable[[], Iterable[Step]], kind: str) -> list[_Found]:
+        try:
+            changed = [(step, view.apply(step)) for step in steps()]
+            return [(step, kind, sample, call_signature(sample)) for step, sample in changed]
+        except Exception as error:  # a mistake in a module of steps
+            if on_bug is None:
+                raise
+            on_bug(kind, error)
+            return []
 
     def place(candidate: _Found) -> tuple[bool, int, bool, int]:
         step, kind, *_ = candidate
@@ -94,11 +106,11 @@ def ranked_variants(
         return *rank, kind == "pairs", _order(seed, op.name, step.name)
 
     alone = [kind for kind in kinds if kind != "pairs"]
-    candidates = [applied(step, kind) for kind in alone for step in derive(view, kind)]
+    candidates = [found for kind in alone for found in applied(partial(derive, view, kind), kind)]
     if "pairs" in kinds:
         # A step that leads to another sample is left out: that sample has its own variants.
         new = [(step, kind) for step, kind, _, signature in candidates if signature not in seen]
-        candidates += [applied(step, "pairs") for step in pairs.steps(view, new, derive)]
+        candidates += applied(lambda: pairs.steps(view, new, derive), "pairs")
     for step, kind, changed, signature in sorted(candidates, key=place):
         if signature not in seen:
             seen.add(signature)
