@@ -634,6 +634,8 @@ def test_a_step_with_a_gradient_said_to_be_another_one_s_is_noted(
     ("text", "outcome"),
     [
         ("What the backward gives is not its derivative, but twice that.", "noted"),
+        ("The gradients are the estimators of the paper.", "noted"),
+        ("The backward gives twice the slope, not derivatives of sines.", "noted"),
         ("Sines.", "failed"),
     ],
 )
@@ -642,7 +644,7 @@ def test_a_gradient_said_to_be_another_one_is_noted(text: str, outcome: str) -> 
         return x.sin()
 
     kernel.__doc__ = text
-    name = f"t_judgement::twice_{outcome}"
+    name = f"t_judgement::twice{len(text)}"
     twice: Any = torch.library.custom_op(name, kernel, mutates_args=())
     twice.register_fake(torch.empty_like)
     twice.register_autograd(

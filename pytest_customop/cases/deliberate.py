@@ -20,6 +20,7 @@ from .documented import sentences
 _ESTIMATE = re.compile(
     r"straight[- ]?through|\bSTE\b|surrogate (gradient|derivative)|pseudo-?gradient|gradient estimat"
     r"|\b(gradient|derivative)\b[^.]{0,60}\bsurrogate\b"
+    r"|\b(gradient|derivative)s?\s+(is|are)\s+(\w+\s+){0,2}estimat(e|or)s?\b"
     # "in backward the step has the derivative of an arctan"
     r"|\b(step|spike|heaviside|threshold|sign|round)\w*\s+(function\s+)?(has|gets|takes|uses)\s+the"
     r"\s+(derivative|gradient|slope)\s+of\b",
@@ -32,7 +33,7 @@ _NO_DERIVATIVE = re.compile(
     r"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers"
     r"|is\s+not\s+(the|its|a)\s+((true|exact)\s+)?(derivative|gradient)"
     rf"|{_GRADIENT}\s+is\s+not\s+(that|the\s+one)\s+of\b"
-    r"|,\s+not\s+the\s+((true|exact)\s+)?(derivative|gradient)\b"
+    r"|,\s+not\s+(the\s+)?((true|exact)\s+)?(derivative|gradient)s?\b"
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}"
     rf"|{_PURPOSE}\w*\s+(not|never)\s+differentiated|\bconstants?\s+(for|in|to)\s+the\s+{_GRADIENT}",
     re.I,
