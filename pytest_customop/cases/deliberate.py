@@ -69,6 +69,13 @@ _LIMIT = re.compile(
     r"|limit(s|ed)?|cap(s|ped|acity)?|max(imum)? (number|count) of|saturat\w*|overflow\w*)\b",
 )
 
+# Parts of a sequence that may be computed apart.
+_BLOCKS = re.compile(
+    r"\b(block|chunk|segment|tile|window|frame|group|bucket|page|section|reset|restart)(s|ed|ing|wise)?\b"
+    r"|\bper[- ]\d",
+    re.I,
+)
+
 
 def note_if_deliberate(op: str, error: BaseException) -> str | None:
     """The note for the finding that a fake kernel raises; None if it raises by mistake.
@@ -150,6 +157,11 @@ def depends_on_sign_by_docstring(op: Op) -> bool:
 def names_limit(op: Op) -> bool:
     """Whether a docstring names a limit: how many or how much there is at most."""
     return any(map(_LIMIT.search, texts_about(op)))
+
+
+def names_blocks(op: Op) -> bool:
+    """Whether a docstring speaks of parts that may be computed apart: blocks, chunks, windows."""
+    return any(map(_BLOCKS.search, texts_about(op)))
 
 
 def _says(op: Op, pattern: re.Pattern[str]) -> bool:

@@ -62,6 +62,10 @@ class Rearranged:
         """
         return self._found(self._group.taken(self._arguments(), index), index, along)
 
+    def changed(self, change: Callable[[Arguments], Arguments]) -> Rearranged:
+        """Calls on changed arguments."""
+        return Rearranged(self.case, self._group, lambda: change(self._arguments()))
+
     def depending(self, whole: Results, size: int) -> set[str]:
         """The results that change when each second entry is replaced by the one beside it.
 

@@ -32,18 +32,18 @@ _SECONDS = 2.0  # for calls with a larger number among the arguments
 
 
 def note_if_on_purpose(
-    case: Case, group: DimGroup, violation: Violation, wrong: Wrong, ignores: bool
+    case: Case, group: DimGroup, violation: Violation, wrong: Wrong, evident: bool
 ) -> str | None:
     """The note of a finding that may be on purpose; None where nothing explains it but a mistake.
 
-    It is a mistake if integers are wrong by multiples of 256, if a few entries more are enough, or if some
-    results depend on no entry. The last two may be on purpose if positions come twice among many entries.
+    It is a mistake if integers are wrong by multiples of 256, if a few entries more are enough, or if it
+    is evident. The last two may be on purpose if positions come twice among many entries.
 
     Args:
         case, group: the case, and the dims with many entries.
         violation: looks for the finding again.
         wrong: what was found.
-        ignores: what `ignores_entries` says.
+        evident: whether nothing that the op may mean explains it, as where `ignores_entries`.
     """
     if _is_limited(case, group, violation):
         return NOT_ASKED
@@ -54,7 +54,7 @@ def note_if_on_purpose(
     few_more = group.size <= group.trusted + _FEW_MORE
     if few_more and group.trusted not in whole_numbers_in_code(case.op):
         return None
-    return None if ignores else NOT_ASKED
+    return None if evident else NOT_ASKED
 
 
 def wraps_on_purpose(case: Case, wrong: Wrong) -> bool:
