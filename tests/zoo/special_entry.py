@@ -1,4 +1,4 @@
-"""Batches in which one entry, of zeros or of large numbers, affects the others, or must be allowed to."""
+"""Batches in which one unusual entry affects the others, or must be allowed to."""
 
 import functools
 
@@ -144,3 +144,46 @@ def lays_lists_side_by_side():
         return matrices[0].new_empty(shape(matrices))
 
     return padded
+
+
+WORDS = (
+    torch.tensor([[3, 1, 4, 1, 5, 9], [2, 7, 1, 8, 2, 8], [1, 6, 1, 8, 0, 3]]),
+    torch.tensor([[3, 1, 4, 1, 6, 9], [2, 7, 1, 8, 2, 8], [1, 6, 1, 8, 0, 4]]),
+    1,
+)
+
+
+def _differences(name, is_done):
+    """Counts of different letters; `is_done(rows that are above the limit)` ends the loop."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def differences(first: Tensor, second: Tensor, limit: int) -> Tensor:
+        """How many letters differ in each pair of words (N, L); limit + 1 where it is more than that."""
+        if first.dim() != 2 or first.shape != second.shape or limit < 0:
+            raise ValueError("words (N, L), as many others, and a limit from 0 on, please")
+        count = torch.zeros(len(first), dtype=torch.int64)
+        for left, right in zip(first.unbind(1), second.unbind(1), strict=True):
+            count += left != right
+            if is_done(count > limit):
+                break
+        return count.clamp(max=limit + 1)
+
+    @differences.register_fake
+    def _(first, second, limit):
+        return first.new_empty(first.shape[0], dtype=torch.int64)
+
+    return differences
+
+
+@aot(WORDS, expected=BROKEN)
+def stops_when_one_word_is_done():
+    """The first pair with too many differences ends the loop for all."""
+    return _differences("stops_when_one_word_is_done", lambda above: bool(above.any()))
+
+
+@aot(WORDS, twin_of="stops_when_one_word_is_done")
+def stops_when_all_words_are_done():
+    """The loop ends when no pair can change any more."""
+    return _differences(
+        "stops_when_all_words_are_done", lambda above: above.numel() > 0 and bool(above.all())
+    )

@@ -1,4 +1,4 @@
-"""`relations.special_entry`: zeros or large numbers in one entry of a batch do not affect the others."""
+"""`relations.special_entry`: an unusual entry of a batch does not affect the others."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class _Special(NamedTuple):
         description: for a message.
         code: an expression of `entry`, the numbers of the entry in one tensor.
         changes: whether a tensor's entry becomes so.
+        in_one: whether only the first such tensor is changed.
         spoils_only: whether others are wrong only where they were finite and are not any more: large
             numbers may change how numbers of moderate size are computed.
     """
@@ -41,13 +42,15 @@ class _Special(NamedTuple):
     description: str
     code: str
     changes: Callable[[torch.Tensor], bool]
+    in_one: bool = False
     spoils_only: bool = False
 
     def applied(self, arguments: Arguments, group: DimGroup, place: int) -> Arguments:
         """The arguments with this entry of the group's dims."""
+        names = self.changed(arguments, group)
 
         def changed(name: str, tensor: torch.Tensor) -> torch.Tensor:
-            if not self.changes_of(group, name, tensor):
+            if name not in names:
                 return tensor
             value = tensor.detach().clone()
             value[place] = eval(self.code, {"torch": torch, "entry": value[place]})
@@ -55,16 +58,26 @@ class _Special(NamedTuple):
 
         return arguments.map_distinct(changed)
 
-    def changes_of(self, group: DimGroup, name: str, tensor: torch.Tensor) -> bool:
-        """Whether it changes an argument."""
-        return (name, 0) in group.dims and is_plain(tensor) and self.changes(tensor)
+    def changed(self, arguments: Arguments, group: DimGroup) -> list[str]:
+        """The arguments that it changes."""
+        names = [
+            name
+            for name, tensor in arguments.tensors()
+            if (name, 0) in group.dims and is_plain(tensor) and self.changes(tensor)
+        ]
+        return names[:1] if self.in_one else names
 
 
 def _is_wide(tensor: torch.Tensor) -> bool:
     return tensor.dtype in (torch.float32, torch.float64)
 
 
-# Integers stay: another position or label may make two entries one.
+def _holds_integers(tensor: torch.Tensor) -> bool:
+    exact = not is_differentiable(tensor.dtype) and tensor.dtype != torch.bool
+    return exact and tensor.dim() > 1 and tensor.shape[-1] > 1
+
+
+# An entry keeps to its integers: others may be no valid positions or labels.
 _SPECIALS = (
     _Special(
         "holds only zeros",
@@ -72,6 +85,12 @@ _SPECIALS = (
         lambda tensor: is_differentiable(tensor.dtype),
     ),
     _Special("is a thousand times as large", "1000 * entry", _is_wide, spoils_only=True),
+    _Special(
+        "repeats its first integer",
+        "entry.flatten()[0].expand_as(entry)",
+        _holds_integers,
+        in_one=True,
+    ),
 )
 
 
@@ -96,7 +115,7 @@ class _Broken(NamedTuple):
 
 
 def check_special_entry(case: Case) -> None:
-    """Call the op with one entry of zeros, or of large numbers, among the others and alone."""
+    """Call the op with one unusual entry among the others, and alone."""
     skip_if_no_results(case)
     skip_if_random(case)
     reason = "along no first dim do entries give the same alone as together"
@@ -202,12 +221,11 @@ def _script(case: Case, broken: _Broken) -> str:
     others = [entry for entry in range(broken.among) if entry != place]
     expected = f"call(torch.tensor([{place}]))" if broken.of_itself else f"before[{others}]"
     changes = ""
-    for name, tensor in case.inputs().tensors():
-        if special.changes_of(group, name, tensor):
-            argument = expression(case, name)
-            changes += f"    {argument} = {argument}.detach().clone()\n"
-            changes += f"    entry = {argument}[{place}]\n"
-            changes += f"    {argument}[{place}] = {special.code}\n"
+    for name in special.changed(case.inputs(), group):
+        argument = expression(case, name)
+        changes += f"    {argument} = {argument}.detach().clone()\n"
+        changes += f"    entry = {argument}[{place}]\n"
+        changes += f"    {argument}[{place}] = {special.code}\n"
     return rearranging_lines(case, group, broken.wrong, {}) + _SCRIPT.format(
         count=broken.among,
         changes=changes,
@@ -235,7 +253,8 @@ FINDINGS = {
     "entry-affects-batch": Explanation(
         meaning=(
             "Each entry of a batch gives the same alone as among the others of the sample. But if one is "
-            "all zeros, or a thousand times as large, this does not hold for it, or for the others."
+            "all zeros, a thousand times as large, or repeats one integer, this does not hold for it, or "
+            "for the others."
         ),
         why=(
             "One degenerate entry, a singular matrix, an empty mask, an outlier, spoils its whole batch, "
@@ -243,7 +262,8 @@ FINDINGS = {
         ),
         fix=(
             "Decide for each entry, not for the whole batch: subtract the maximum of each row and not that "
-            "of all rows, replace only the entries that failed. If entries are meant to affect each other, "
+            "of all rows, replace only the entries that failed, stop early only when all are done. If "
+            "entries are meant to affect each other, "
             'write checks=["-relations.special_entry"].'
         ),
         before="""
@@ -268,7 +288,7 @@ inverse = torch.where((info != 0)[:, None, None], identity, inverse)
 
 CHECK = Check(
     name="relations.special_entry",
-    summary="zeros or large numbers in one entry of a batch leave the results of the others as they are",
+    summary="one unusual entry of a batch leaves the results of the others as they are",
     run=check_special_entry,
     gradients=False,
     variants=(),
@@ -276,10 +296,11 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "A decision for a whole batch that one entry of it triggers: a fallback because one matrix is "
-        "singular, the maximum of all rows subtracted from each. The check first learns that the entries "
-        "of the sample are independent: each gives the same alone as among the others, in any order, and "
-        "with repetitions. Then one entry becomes zeros, or a thousand times as large. It must give the "
-        "same as alone, and the others must not change; with large numbers, they only must stay finite."
+        "singular, the maximum of all rows subtracted from each, a loop that ends when the first is done. "
+        "The check first learns that the entries of the sample are independent: each gives the same alone "
+        "as among the others, in any order, and with repetitions. Then one entry becomes zeros, or a "
+        "thousand times as large, or repeats its first integer in one tensor. It must give the same as "
+        "alone, and the others must not change; with large numbers, they only must stay finite."
     ),
     cannot_see=(
         "Entries along other dims than the first, results without a dim for the entries, and samples with "
