@@ -1,7 +1,7 @@
 """Ops with a number that marks missing elements, for which 0 or NaN must do as well as any other."""
 
 import functools
-from typing import Optional
+from typing import List, Optional
 
 import torch
 from torch import Tensor
@@ -102,3 +102,49 @@ def leaves_out_missing_elements_if_they_are_nan():
 def promises_nothing_of_nan():
     """No docstring says that NaN may mark missing elements."""
     return _column_means("promises_nothing_of_nan", lambda values, nodata: values != nodata, "")
+
+
+BANDS = ([(torch.arange(6) * 7 % 11 + 2 + at).to(torch.int16).reshape(2, 3) for at in range(3)],)
+
+
+def _means_of_bands(name, is_given):
+    """The mean of scenes where they are valid; `is_given(nodata)`: whether it marks missing ones."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def means(scenes: List[Tensor], nodata: Optional[float] = None) -> Tensor:
+        """The mean (H, W) of scenes (H, W) at each place, without those that equal `nodata` there.
+
+        It is -1 where there is none.
+        """
+        check(scenes)
+        stack = torch.stack([scene.double() for scene in scenes])
+        valid = stack != nodata if is_given(nodata) else torch.ones_like(stack, dtype=torch.bool)
+        count = valid.sum(0)
+        total = torch.where(valid, stack, 0.0).sum(0)
+        return torch.where(count > 0, total / count.clamp(min=1), -1.0)
+
+    def check(scenes):
+        if not scenes or any(scene.shape != scenes[0].shape for scene in scenes):
+            raise ValueError("scenes of one size, please")
+        if any(scene.dtype != torch.int16 or scene.dim() != 2 for scene in scenes):
+            raise TypeError("scenes (H, W) of int16, please")
+
+    @means.register_fake
+    def _(scenes, nodata=None):
+        check(scenes)
+        height, width = scenes[0].shape
+        return scenes[0].new_empty((height, width), dtype=torch.float64)
+
+    return means
+
+
+@aot(BANDS, expected=BROKEN)
+def scenes_with_zero_as_no_marker():
+    """The marker of a list of integer tensors is a float, and 0.0 is taken for none."""
+    return _means_of_bands("scenes_with_zero_as_no_marker", bool)
+
+
+@aot(BANDS, twin_of="scenes_with_zero_as_no_marker")
+def scenes_with_zero_as_a_marker():
+    """Only None is no marker."""
+    return _means_of_bands("scenes_with_zero_as_a_marker", lambda nodata: nodata is not None)

@@ -12,7 +12,7 @@ import torch
 from ...cases.case import Case
 from ...cases.documented import lines_about, sentences
 from ...cases.documented_numbers import numbers_with_meaning
-from ...cases.tensors import is_differentiable, is_plain
+from ...cases.tensors import base_name, is_differentiable, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -43,21 +43,19 @@ _SPARE = 2  # numbers that are left if two are taken for markers
 
 
 class _Marked(NamedTuple):
-    """A tensor some of whose elements are marked.
+    """A tensor, or all tensors of a list, some of whose elements are marked.
 
     Args:
         name: of the marker.
-        path: of the tensor.
-        values: of it; none of them is one of the numbers tried, other than the marked ones.
-        places: of the marked elements.
+        argument: the tensor's name, or the list's.
+        tensors: by path, the values, none of which is one of the numbers tried, and the marked places.
         ordinary: two numbers that are tried first.
         special: those that must give the same.
     """
 
     name: str
-    path: str
-    values: torch.Tensor
-    places: torch.Tensor
+    argument: str
+    tensors: dict[str, tuple[torch.Tensor, torch.Tensor]]
     ordinary: tuple[float, float]
     special: tuple[float, ...]
 
@@ -93,7 +91,7 @@ def check_marker(case: Case) -> None:
         marked, number, wrong = broken
         raise fail(
             "marker-not-honoured",
-            f"{case.op.name}: with {marked.name}={number} and the marked elements of {marked.path} "
+            f"{case.op.name}: with {marked.name}={number} and the marked elements of {marked.argument} "
             f"{number} it does not give the same as with {marked.ordinary[0]} for both: {wrong}",
             repro=_script(case, broken),
             picture=wrong.picture,
@@ -110,59 +108,76 @@ def _names(op: Op) -> list[str]:
 
 def _marked(case: Case) -> Iterator[_Marked]:
     """The tensors that a marker may be about, with elements marked."""
-    given = dict(case.op.bind(case.sample))
-    values = {argument.name: value for argument, value in given.items()}
+    values = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    arguments: dict[str, dict[str, torch.Tensor]] = {}
+    for path, tensor in case.inputs().tensors():
+        name = base_name(path)
+        if is_plain(tensor) and name not in case.op.mutated and tensor.numel() > 1:
+            arguments.setdefault(name, {})[path] = tensor.detach()
     for argument in case.op.arguments:
         name = argument.name
         if name not in _names(case.op):
             continue
         marker = values.get(name, argument.default_value)
-        if isinstance(marker, bool) or not isinstance(marker, (int, float)):
+        if isinstance(marker, bool) or not isinstance(marker, (int, float, type(None))):
             continue
-        tensors = [
-            (path, tensor.detach())
-            for path, tensor in case.inputs().tensors()
-            if is_plain(tensor) and path not in case.op.mutated and tensor.numel() > 1
+        shown = [
+            each
+            for each, tensors in arguments.items()
+            if marker is not None and any(bool((t == marker).any()) for t in tensors.values())
         ]
-        shown = [path for path, tensor in tensors if bool((tensor == marker).any())]
-        for path, tensor in tensors:
-            if path in shown or not shown:
-                found = _of_tensor(case.op, name, marker, path, tensor)
+        for each, tensors in arguments.items():
+            if each in shown or not shown:
+                found = _of_tensors(case.op, name, marker, each, tensors)
                 if found is not None:
                     yield found
 
 
-def _of_tensor(op: Op, name: str, marker: float, path: str, tensor: torch.Tensor) -> _Marked | None:
-    """The tensor with elements marked; None if it has too few numbers, or is not of the marker's kind."""
-    places = tensor == marker
-    if not bool(places.any()):
-        places = (torch.arange(tensor.numel()) % _EVERY == 1).reshape(tensor.shape)
-    if tensor.dtype == torch.bool or tensor.is_complex():
+def _of_tensors(
+    op: Op, name: str, marker: float | None, argument: str, tensors: dict[str, torch.Tensor]
+) -> _Marked | None:
+    """The tensors with elements marked; None if they have too few numbers, or are of another kind."""
+    dtypes = {tensor.dtype for tensor in tensors.values()}
+    if len(dtypes) > 1 or dtypes & {torch.bool, torch.complex64, torch.complex128}:
         return None
+    places = {
+        path: tensor == marker if marker is not None else torch.zeros_like(tensor, dtype=torch.bool)
+        for path, tensor in tensors.items()
+    }
+    if not any(bool(marked.any()) for marked in places.values()):
+        places = {
+            path: (torch.arange(tensor.numel()) % _EVERY == 1).reshape(tensor.shape)
+            for path, tensor in tensors.items()
+        }
+    others = torch.cat([tensor[~places[path]] for path, tensor in tensors.items()])
     zero = _zero(op, name)
-    if is_differentiable(tensor.dtype):
+    if is_differentiable(others.dtype):
         text = lines_about(op, name)
         unusual = [
             number
             for word, number in _UNUSUAL.items()
-            if re.search(rf"\b{word}\w*\b", text, re.I) and not math.isnan(marker)
+            if re.search(rf"\b{word}\w*\b", text, re.I)
+            and not (marker is not None and math.isnan(marker))
         ]
-        others = tensor[~places]
         if not others.numel() or not bool(others.isfinite().all()):
             return None
-        values = torch.where(tensor == 0, others.abs().max(), tensor)
-        return _Marked(name, path, values, places, _FLOATS, (*zero, *unusual))
-    if isinstance(marker, float):
+        found = {
+            path: (torch.where(tensor == 0, others.abs().max(), tensor), places[path])
+            for path, tensor in tensors.items()
+        }
+        return _Marked(name, argument, found, _FLOATS, (*zero, *unusual))
+    if marker is not None and marker != int(marker):
         return None
-    numbers = [*dict.fromkeys(tensor[~places].flatten().tolist())]
+    numbers = [*dict.fromkeys(others.tolist())]
     ordinary = sorted(number for number in numbers if number > 0)[:2]
     kept = [number for number in numbers if number not in (0, *ordinary)]
     if len(ordinary) < 2 or not kept or not zero:
         return None
-    values = tensor.clone()
+    found = {path: (tensor.clone(), places[path]) for path, tensor in tensors.items()}
     for at, number in enumerate((0, *ordinary)):
-        values[values == number] = kept[at % len(kept)]
-    return _Marked(name, path, values, places, (ordinary[0], ordinary[1]), zero)
+        for values, _ in found.values():
+            values[values == number] = kept[at % len(kept)]
+    return _Marked(name, argument, found, (ordinary[0], ordinary[1]), zero)
 
 
 def _zero(op: Op, name: str) -> tuple[float, ...]:
@@ -201,9 +216,10 @@ def _results(calls: Caller, marked: _Marked, number: float, marker: float) -> Le
     """The results with a number in the marked places, and a marker; None if the op raises."""
 
     def changed(path: str, tensor: torch.Tensor) -> torch.Tensor:
-        if path != marked.path:
+        if path not in marked.tensors:
             return tensor
-        return torch.where(marked.places, number, marked.values).to(tensor.dtype)
+        values, places = marked.tensors[path]
+        return torch.where(places, number, values).to(tensor.dtype)
 
     kind = {each.name: str(each.type) for each in calls.case.op.arguments}[marked.name]
     value = marker if "int" in kind.lower() else float(marker)
@@ -234,18 +250,21 @@ def _with(leaves: Leaves, marks: dict[str, torch.Tensor], number: float) -> Leav
 
 def _script(case: Case, broken: _Broken) -> str:
     marked, number, wrong = broken
-    place, at = expression(case, marked.path), position(case, wrong.name)
-    one = marked.ordinary[0]
+    at, one = position(case, wrong.name), marked.ordinary[0]
     marker = f"kwargs[{marked.name!r}]"
     if marked.name in case.op.positional_names[: len(case.sample.args)]:
         marker = expression(case, marked.name)
+    changes = "".join(
+        f"    values = torch.tensor({values.tolist()}, dtype={values.dtype})\n"
+        f"    places = torch.tensor({places.tolist()})\n"
+        f"    {expression(case, path)} = torch.where(places, number, values).to(values.dtype)\n"
+        for path, (values, places) in marked.tensors.items()
+    )
     return (
         "from math import inf, nan\n"
         + call_lines(wrong.name)
-        + f"\nvalues = torch.tensor({marked.values.tolist()}, dtype={marked.values.dtype})\n"
-        + f"places = torch.tensor({marked.places.tolist()})\n\n\n"
-        + "def marked(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
-        + f"    {place} = torch.where(places, number, values).to(values.dtype)\n"
+        + "\ndef marked(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + changes
         + f"    {marker} = number\n"
         + f"    result = call(args, kwargs)[{at}]\n"
         + "    equal = result.isnan() if number != number else result == number\n"
