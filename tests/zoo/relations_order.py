@@ -312,3 +312,42 @@ def images_kept_for_points_and_box():
         "images_kept_for_points_and_box",
         lambda points, box: (*_content(points), *_content(box)),
     )
+
+
+def _integral(name, key):
+    """Integrals by the trapezoidal rule; weights are kept by `key(grid)`."""
+    kept = {}
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def integral(values: Tensor, grid: Tensor) -> Tensor:
+        """Integrals (N,) of rows of values (N, P) on a grid (P,) that increases."""
+        if values.dim() != 2 or grid.shape != values.shape[1:] or values.dtype != grid.dtype:
+            raise ValueError("values (N, P) and a grid (P,) of one dtype, please")
+        if len(grid) < 2 or not bool((grid.diff() > 0).all()):
+            raise ValueError("a grid that increases, please")
+        of_grid = str(grid.dtype), *key(grid)
+        if of_grid not in kept:
+            gaps = torch.nn.functional.pad(grid.diff() / 2, (1, 1))
+            kept[of_grid] = gaps[1:] + gaps[:-1]
+        return (values * kept[of_grid]).sum(1)
+
+    integral.register_fake(lambda values, grid: values.new_empty(values.shape[0]))
+    return integral
+
+
+ON_A_GRID = (tensor(3, 6, low=0, high=1), torch.tensor([0.0, 1.0, 2.5, 4.0, 6.0, 7.0]))
+
+
+@aot(ON_A_GRID, expected=ORDER)
+def weights_kept_for_the_ends_of_a_grid():
+    """Grids of one size with the same ends share their weights."""
+    return _integral(
+        "weights_kept_for_the_ends_of_a_grid",
+        lambda grid: (len(grid), float(grid[0]), float(grid[-1])),
+    )
+
+
+@aot(ON_A_GRID, twin_of="weights_kept_for_the_ends_of_a_grid")
+def weights_kept_for_the_whole_grid():
+    """The key has all points."""
+    return _integral("weights_kept_for_the_whole_grid", lambda grid: tuple(grid.tolist()))

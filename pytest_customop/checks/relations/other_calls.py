@@ -13,6 +13,7 @@ from ...cases.arguments import Placement
 from ...cases.case import Case
 from ...cases.compared_constants import compared_constants
 from ...cases.crash_risk import crash_risk
+from ...cases.template import is_sorted
 from ...cases.tensors import comparable, is_differentiable
 from ...core.wording import dtype_name
 from ...declare.inputs import Sample, TensorSpec
@@ -27,6 +28,7 @@ _OTHER_FLOAT = {
 _NEAR = 15 / 16  # of a float
 _SMALLER, _LARGER = 0.5, 1.5
 _ALONE = 4  # the most tensors that are changed alone
+_INSIDE = 4  # numbers of a list from which on two lie inside
 _WORDS = 3  # the most strings that are tried for one argument
 
 
@@ -74,11 +76,11 @@ def other_calls(case: Case) -> Iterator[Call]:
     # After equal rows, or positions that come twice, a kernel may return before it has cleaned up.
     yield replace(base, name="equal values", sample=_mapped(sample, _equal))
     native = crash_risk(case.op, placement.device) is not None
-    for name, tensor in _changed_alone(case, native):
-        changed = _with(case.op, sample, name, tensor)
+    for name, argument, tensor in _changed_alone(case, native):
+        changed = _with(case.op, sample, argument, tensor)
         yield replace(
             base,
-            name=f"another {name}",
+            name=name,
             sample=changed,
             only_before=True,
             changes_one_tensor=True,
@@ -95,8 +97,12 @@ def other_calls(case: Case) -> Iterator[Call]:
             yield replace(base, name=f"{name}={near!r}", sample=changed, only_before=True)
 
 
-def _changed_alone(case: Case, native: bool) -> Iterator[tuple[str, torch.Tensor]]:
-    """Each of several tensors with other values: larger or smaller numbers, integers in reverse."""
+def _changed_alone(case: Case, native: bool) -> Iterator[tuple[str, str, torch.Tensor]]:
+    """Each of several tensors with other values, with a name of the change, and the argument.
+
+    They are larger or smaller numbers, integers in reverse, or, in lists such as the edges of a grid,
+    numbers with the same ends: a key may hold the ends alone.
+    """
     names = {argument.name for argument in case.op.arguments}
     tensors = [
         (name, tensor.detach())
@@ -106,9 +112,25 @@ def _changed_alone(case: Case, native: bool) -> Iterator[tuple[str, torch.Tensor
     for name, tensor in tensors[:_ALONE] if len(tensors) > 1 else ():
         if is_differentiable(tensor.dtype):
             # Smaller numbers stay probabilities, larger ones stay above a least size.
-            yield name, tensor * (_SMALLER if bool((tensor.abs() <= 1).all()) else _LARGER)
+            factor = _SMALLER if bool((tensor.abs() <= 1).all()) else _LARGER
+            yield f"another {name}", name, tensor * factor
         elif not native:  # other integers together with these tensors may be out of bounds
-            yield name, tensor.flip(0)
+            yield f"another {name}", name, tensor.flip(0)
+    for name, tensor in tensors[:_ALONE]:
+        if is_differentiable(tensor.dtype) and tensor.dim() == 1 and len(tensor) >= _INSIDE:
+            yield f"other numbers inside of {name}", name, _other_inside(tensor)
+
+
+def _other_inside(tensor: torch.Tensor) -> torch.Tensor:
+    """A list with the same ends, and the same sum: its inside in reverse, or moved if it is sorted."""
+    other = tensor.clone()
+    if not is_sorted(tensor):
+        other[1:-1] = tensor[1:-1].flip(0)
+        return other
+    step = float(torch.diff(tensor).min()) / 4
+    other[1] += step
+    other[2] -= step
+    return other
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:
