@@ -81,3 +81,35 @@ def gives_the_place_of_the_first():
 
     places.register_fake(lambda keys: keys.new_empty(keys.numel(), dtype=torch.int64))
     return places
+
+
+def _best(name, order):
+    """The places of the best scores; `order(scores)` sorts the last dim, the best first."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def best(scores: Tensor, k: int) -> Tensor:
+        """The places (N, k) of the k best of each list (N, C). Of equal scores the first is better."""
+        if scores.dim() != 2 or not scores.is_floating_point() or not 0 <= k <= scores.shape[1]:
+            raise ValueError("floating-point scores (N, C) and a k up to C, please")
+        return order(scores)[:, :k].contiguous()
+
+    best.register_fake(lambda scores, k: scores.new_empty(scores.shape[0], k, dtype=torch.int64))
+    return best
+
+
+LISTS = (SCORES[0], 4)
+
+
+@aot(LISTS, expected=BROKEN)
+def flips_a_stable_sort():
+    """A stable sort is flipped, and so the last of equal scores comes first."""
+    return _best("flips_a_stable_sort", lambda scores: scores.argsort(dim=1, stable=True).flip(1))
+
+
+@aot(LISTS, twin_of="flips_a_stable_sort")
+def sorts_stably_from_the_best_on():
+    """The sort itself falls."""
+    return _best(
+        "sorts_stably_from_the_best_on",
+        lambda scores: scores.argsort(dim=1, descending=True, stable=True),
+    )

@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 import torch
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.documented import sentences
-from ...cases.tensors import is_plain
+from ...cases.tensors import is_differentiable, is_plain
+from ...core.wording import listed
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -38,6 +40,15 @@ _ORDER = (
     r"|left-?most|right-?most|last|later)\b"
 )
 _PROMISED = re.compile(rf"(?=.*({_EQUAL}))(?=.*{_ORDER})", re.I | re.S)
+# The first of equal elements comes first; the last one does.
+_FIRST = re.compile(
+    r"\b(stabl[ey]|first|earl(y|ier|iest)|(low|small)(er|est)|left-?most|(keeps?|original|input|list|their"
+    r"|row|column) order|in order|order (of|in which))\b",
+    re.I,
+)
+_LAST = re.compile(
+    r"\b(last|later|latest|(high|larg|great)(er|est)|right-?most|reverse\w*|worst)\b", re.I
+)
 _STABLE = re.compile(r"\bstabl[ey] (sort\w*|order\w*|rank\w*)|\bsort\w* (is )?stabl[ey]\b", re.I)
 _NOT_SAID = re.compile(
     r"\b(not|never|no)\b[^.;,]{0,24}\b(said|specified|defined|guaranteed|promised|stabl[ey]|preserved|kept"
@@ -54,6 +65,7 @@ _MOST = 2**14  # elements of the tensor
 _GROUPS = 3  # of equal elements
 _TENSORS = 3
 _PAIRS = 3
+_IN_ROW = 3  # positions: fewer are in reverse by chance
 # From the first element to the last, equal ones come to differ by a part of the gap between groups. The
 # results may change by as much.
 _SPREAD = {torch.float64: 1e-7, torch.float32: 1e-3}
@@ -78,6 +90,20 @@ class _Broken(NamedTuple):
     case: Case
 
 
+class _Reversed(NamedTuple):
+    """Positions of equal elements that come in reverse.
+
+    Args:
+        result: the name of the result.
+        positions: the first row of it.
+        numbers: what the elements of each tensor are set to, by path.
+    """
+
+    result: str
+    positions: list[int]
+    numbers: dict[str, float]
+
+
 def check_ties(case: Case) -> None:
     """Make elements equal, and then different by so little that only their order changes.
 
@@ -91,6 +117,14 @@ def check_ties(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     reason = "the order of equal elements changes no result"
     broken = answer_if_taken(case, _answer, reason)
+    if isinstance(broken, _Reversed):
+        raise fail(
+            "ties-out-of-order",
+            f"{case.op.name}: a docstring says that the first of equal elements comes first, but with all "
+            f"elements of {listed([*broken.numbers])} equal, {broken.result} lists the positions "
+            f"{broken.positions}",
+            repro=_script_of_reversed(case, broken),
+        )
     if broken is not None:
         path, _, _, wrong, shown = broken
         raise fail(
@@ -106,15 +140,23 @@ def check_ties(case: Case) -> None:
 
 def promises_order(op: Op) -> bool:
     """Whether a docstring says in which order equal elements come."""
-    return any(
-        (_PROMISED.search(sentence) or _STABLE.search(sentence)) and not _NOT_SAID.search(sentence)
+    return bool(_promises(op))
+
+
+def _promises(op: Op) -> list[str]:
+    return [
+        sentence
         for sentence in sentences(op, of_op=True)
-    )
+        if (_PROMISED.search(sentence) or _STABLE.search(sentence))
+        and not _NOT_SAID.search(sentence)
+    ]
 
 
-def _answer(case: Case) -> tuple[bool, _Broken | None]:
+def _answer(case: Case) -> tuple[bool, _Broken | _Reversed | None]:
     """Whether the order of equal elements changes some result, and a tensor for which it is wrong."""
-    matters = False
+    matters, in_reverse = _positions(case)
+    if in_reverse is not None:
+        return True, in_reverse
     for sized in _sizes(case):
         calls = Caller(sized)
         for path, tensor in _tensors(sized):
@@ -135,6 +177,55 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
             if again is not None and disagreement(sized, again, equal) is None:
                 return True, _Broken(path, values, step, wrong, sized)
     return matters, None
+
+
+def _positions(case: Case) -> tuple[bool, _Reversed | None]:
+    """Whether some result lists positions, and one that lists those of equal elements in reverse.
+
+    In a row of the result, each number is the position of another element in the same row of a tensor.
+    """
+    said = _promises(case.op)
+    if not any(map(_FIRST.search, said)) or any(map(_LAST.search, said)):
+        return False, None
+    tensors = dict(_tensors(case))
+    numbers = {path: float(tensor.max()) for path, tensor in tensors.items()}
+    calls = Caller(case)
+    usual = dict(copied_results(calls(case.inputs())) or ())
+    found = dict(copied_results(calls(_all_equal(case, numbers))) or ())
+    lists = {tensor.shape for tensor in tensors.values()}
+    has_positions = False
+    for name, before in usual.items():
+        after = found.get(name)
+        if not (isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor)):
+            continue
+        size = max((shape[-1] for shape in lists if shape[:-1] == before.shape[:-1]), default=0)
+        if before.dtype == torch.bool or is_differentiable(before.dtype) or not before.dim():
+            continue
+        if after.shape != before.shape or not _are_positions(before, size):
+            continue
+        has_positions = True
+        rows = [
+            [at for at in row if at >= 0] for row in after.reshape(-1, after.shape[-1]).tolist()
+        ]
+        falls = all(len(row) >= _IN_ROW and row == sorted(row, reverse=True) for row in rows)
+        if falls and _are_positions(after, size):
+            return True, _Reversed(name, rows[0], numbers)
+    return has_positions, None
+
+
+def _are_positions(result: torch.Tensor, size: int) -> bool:
+    """Whether each row has different numbers below `size`; those below 0 stand for none."""
+    if result.numel() == 0 or int(result.max()) >= size:
+        return False
+    rows = [[at for at in row if at >= 0] for row in result.reshape(-1, result.shape[-1]).tolist()]
+    return all(len({*row}) == len(row) for row in rows)
+
+
+def _all_equal(case: Case, numbers: dict[str, float]) -> Arguments:
+    def changed(path: str, tensor: torch.Tensor) -> torch.Tensor:
+        return torch.full_like(tensor, numbers[path]) if path in numbers else tensor
+
+    return case.inputs().map_distinct(changed)
 
 
 def _orders_pairs(calls: Caller, path: str, tensor: torch.Tensor) -> bool:
@@ -228,12 +319,28 @@ def _script(case: Case, broken: _Broken) -> str:
     )
 
 
+def _script_of_reversed(case: Case, broken: _Reversed) -> str:
+    lines = "".join(
+        f"{place} = torch.full_like({place}.detach(), {number!r})\n"
+        for place, number in ((expression(case, path), of) for path, of in broken.numbers.items())
+    )
+    return (
+        call_lines(broken.result)
+        + f"\nargs, kwargs = inputs()\nargs = list(args)\n{lines}"
+        + f"positions = call(args, kwargs)[{position(case, broken.result)}]\n"
+        + "rows = positions.reshape(-1, positions.shape[-1]).tolist()\n"
+        + "listed = [[at for at in row if at >= 0] for row in rows]\n"
+        + "assert all(row == sorted(row) for row in listed), listed\n"
+    )
+
+
 FINDINGS = {
     "ties-out-of-order": Explanation(
         meaning=(
             "A docstring says in which order equal elements come. With equal elements in a tensor the op "
             "gives neither what it gives if each is a little larger than the one before, nor what it gives "
-            "if each is a little smaller."
+            "if each is a little smaller. Or it lists the positions of equal elements in reverse, where "
+            "the first should come first."
         ),
         why=(
             "Scores are often equal: after rounding, in low precision, for items that a model does not "
@@ -241,7 +348,9 @@ FINDINGS = {
         ),
         fix=(
             'Sort with `torch.sort(stable=True)`, `numpy.argsort(kind="stable")` or `std::stable_sort`, or '
-            "make the position a second key. If any order will do, say that it is not specified."
+            "make the position a second key. A stable sort that is flipped puts the last of equal elements "
+            "first: sort with descending=True, or the negated numbers. If any order will do, say that it "
+            "is not specified."
         ),
         before="""
 order = numpy.argsort(-scores)
@@ -266,11 +375,13 @@ CHECK = Check(
         'A sort that is not stable where a docstring promises an order of equal elements ("ties keep '
         'their order", "of equal scores the first"). A tensor gets few distinct numbers, at the sample\'s '
         "size and in lists of 100 and more, as short lists are often sorted in another way. Then each "
-        "element rises, or falls, by so little that only the order of equal ones changes."
+        "element rises, or falls, by so little that only the order of equal ones changes. Where a result "
+        "lists positions, and the first of equal elements is promised to come first, all become equal: the "
+        "positions must not come in reverse."
     ),
     cannot_see=(
-        "Ops whose docstrings promise nothing, integers, and an order that comes from another tensor. It "
-        "is not seen which end comes first, only that it is the same throughout."
+        "Ops whose docstrings promise nothing, integers, and an order that comes from another tensor. "
+        "Which end comes first is seen only in positions."
     ),
     cost="calls",
 )
