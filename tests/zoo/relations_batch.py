@@ -261,6 +261,49 @@ def floor_at_zero():
 INFLUENCE = {"relations.no_influence": "number-has-influence"}
 
 
+DOCUMENTS = ([torch.tensor([5, 3, 8]), torch.tensor([4, 7])],)
+
+
+def _joined(name, is_given):
+    """Documents behind each other; `is_given(separator)`: whether it is put behind each of them."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def joined(documents: List[Tensor], separator: Optional[int] = None) -> Tensor:
+        """All tokens of documents, behind each other.
+
+        Args:
+            documents: each has the ids (T,) of its tokens.
+            separator: id of a token behind each document; None for none.
+        """
+        check(documents)
+        ends = [torch.tensor([separator])] if is_given(separator) else []
+        return torch.cat([part for each in documents for part in (each, *ends)])
+
+    def check(documents):
+        if not documents or any(each.dim() != 1 or each.dtype != torch.int64 for each in documents):
+            raise ValueError("lists of int64, please")
+
+    @joined.register_fake
+    def _(documents, separator=None):
+        check(documents)
+        ends = len(documents) if is_given(separator) else 0
+        return documents[0].new_empty(sum(each.shape[0] for each in documents) + ends)
+
+    return joined
+
+
+@aot(DOCUMENTS, expected=ZERO)
+def token_0_does_not_separate():
+    """A separator with the id 0 is left out."""
+    return _joined("token_0_does_not_separate", bool)
+
+
+@aot(DOCUMENTS, twin_of="token_0_does_not_separate")
+def token_0_separates():
+    """Only None is no separator."""
+    return _joined("token_0_separates", lambda separator: separator is not None)
+
+
 def _nearest(name, masked):
     """The distance of each point to the nearest other one; `masked(distances, start)` leaves it out."""
 

@@ -1,7 +1,8 @@
-"""`relations.optional_zero`: 0.0 for an optional number is not taken for None."""
+"""`relations.optional_zero`: 0 for an optional number is not taken for None."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import torch
@@ -9,11 +10,13 @@ import torch
 from ...cases.case import Case
 from ...cases.compared_constants import compared_constants
 from ...cases.crash_risk import may_crash
-from ...cases.documented import says_of_zero
+from ...cases.documented import lines_about, says_of_zero
+from ...cases.tensors import is_differentiable, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
+    CALL,
     Caller,
     Leaves,
     copied_results,
@@ -27,12 +30,19 @@ from .compare import Disagreement, disagreement
 from .scripts import call_lines, compare_lines
 
 _OPTIONAL = ("Optional[float]", "Optional[number]", "Optional[Scalar]")
+_OPTIONAL_INTEGERS = ("Optional[int]", "Optional[SymInt]")
+# An integer that names something, so that 0 is one like any other.
+_ID = re.compile(
+    r"(^|_)(ids?|token|sep(arator)?|code|symbol|character|char|class|label|[bes]os|cls|delimiter)$"
+)
+_OF_ID = re.compile(r"\b(ids?|code|class|label|token)\b", re.I)
 # So near to 0 that an op computes the same from it as from 0, unless it branches.
 _NEAR = 1e-30
+_READ = 4096  # integers of a tensor that are looked at
 
 
 def check_optional_zero(case: Case) -> None:
-    """Compare the results for 0.0 with those for None, and for a number next to 0."""
+    """Compare the results for 0 with those for None, and for a number next to 0, or another id."""
     skip_if_no_results(case)
     skip_if_random(case)
     if may_crash(case):
@@ -55,8 +65,18 @@ def check_optional_zero(case: Case) -> None:
                     repro=_script(case, name, answer.name, negated),
                     picture=answer.picture,
                 )
+    for name in _optional_ids(case.op):
+        broken = _broken_id(calls, name)
+        tried |= broken is not None
+        if broken:
+            raise fail(
+                "zero-taken-for-none",
+                f"{case.op.name}: with {name}=0 it gives the same as with {name}=None, but with other ids "
+                f"that do not occur in its tensors, {broken[0]} and {broken[1]}, it gives something else",
+                repro=_script_of_id(case, name, broken),
+            )
     if not tried:
-        reason = "the op takes 0.0 and None for no optional number, or says what 0 means"
+        reason = "the op takes 0 and None for no optional number, or says what 0 means"
         raise skip("nothing-to-check", reason, unjudged=False)
 
 
@@ -117,8 +137,57 @@ def _optional_numbers(op: Op) -> list[str]:
     ]
 
 
+def _optional_ids(op: Op) -> list[str]:
+    """The names of the optional integers that name something, and are None by default."""
+    return [
+        argument.name
+        for argument in op.arguments
+        if str(argument.type) in _OPTIONAL_INTEGERS and argument.default_value is None
+        if _ID.search(argument.name) or _OF_ID.search(lines_about(op, argument.name))
+        if not _means_zero(op, argument.name)
+    ]
+
+
+def _broken_id(calls: Caller, name: str) -> tuple[int, ...] | None:
+    """Two ids that change the results where 0 does not; empty if 0 does, None if ids do not."""
+    case = calls.case
+    numbers: set[int] = {value for value in map(_number, case.sample.args) if value is not None}
+    for _, tensor in case.inputs().tensors():
+        if not is_differentiable(tensor.dtype) and is_plain(tensor):
+            numbers |= {*tensor.flatten()[:_READ].tolist()}
+    absent = [number for number in range(1, len(numbers) + 4) if number not in numbers][:2]
+    results = {
+        value: copied_results(calls(with_argument(case.inputs(), name, value)))
+        for value in (None, 0, *absent)
+    }
+    none, zero = results[None], results[0]
+    if none is None or zero is None:
+        return None
+    for number in absent:
+        found = results[number]
+        if found is None or first_difference(found, none) is None:
+            return None
+    return () if first_difference(zero, none) is not None else tuple(absent)
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def _script_of_id(case: Case, name: str, ids: tuple[int, ...]) -> str:
+    place = f"kwargs[{name!r}]"
+    if name in case.op.positional_names[: len(case.sample.args)]:
+        place = expression(case, name)
+    return (
+        CALL
+        + "\n\ndef result(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
+        + f"    {place} = number\n    return [each.tolist() for each in call(args, kwargs)]\n\n\n"
+        + f"assert result({ids[0]}) != result(None)\nassert result(0) != result(None)\n"
+    )
+
+
 def _has_optional_number(op: Op) -> bool:
-    return bool(_optional_numbers(op))
+    return bool(_optional_numbers(op) or _optional_ids(op))
 
 
 def _means_zero(op: Op, name: str) -> bool:
@@ -159,10 +228,11 @@ FINDINGS = {
     "zero-taken-for-none": Explanation(
         meaning=(
             "For an optional number, the op gives the same with 0.0 as with None, and something else with "
-            "a number that is practically 0."
+            "a number that is practically 0. Or it does so with 0 for the id of something, and other ids "
+            "change the results."
         ),
         why=(
-            "0.0 is a value like any other, but callers who pass it get the default. In Python, `if "
+            "0 is a value like any other, but callers who pass it get the default. In Python, `if "
             "value:` and `value or default` do this."
         ),
         fix=(
@@ -182,7 +252,7 @@ fill = float(values[0]) if left is None else left
 
 CHECK = Check(
     name="relations.optional_zero",
-    summary="0.0 for an optional number is not taken for None",
+    summary="0 for an optional number or id is not taken for None",
     run=check_optional_zero,
     gradients=False,
     needs=_has_optional_number,
@@ -191,11 +261,13 @@ CHECK = Check(
     catches=(
         "`if limit:` and `limit or default` in Python, where limit is an optional float: the op gives the "
         "same with 0.0 as with None, and something else with numbers next to 0, on both sides of it. All "
-        "floating-point tensors are also negated, as 0 may be a limit on either side."
+        "floating-point tensors are also negated, as 0 may be a limit on either side. For an optional "
+        "integer that a name or a docstring calls an id, a token, a code or the like, 0 must change the "
+        "results if other ids do that occur in no tensor."
     ),
     cannot_see=(
-        "Optional integers, for which 0 often means none (for a seed see `relations.seed`). Kernels in "
-        "C++. Anything that the sample does not show: a limit that nothing reaches."
+        "Other optional integers, for which 0 often means none (for a seed see `relations.seed`). Kernels "
+        "in C++. Anything that the sample does not show: a limit that nothing reaches."
     ),
     cost="calls",
 )
