@@ -102,3 +102,29 @@ def test_the_script_raises_as_long_as_the_numbers_overflow(tmp_path: Path) -> No
         [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert mended.returncode == 0, mended.stderr
+
+
+def test_a_cast_of_a_numpy_array_to_fewer_bits_is_there_to_cut_them_off() -> None:
+    @torch.library.custom_op("t_overflow::low_byte", mutates_args=())
+    def low_byte(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype != torch.uint8:
+            raise TypeError("bytes, please")
+        low = (x.numpy().astype("int32") * 3).astype("uint8")
+        return torch.from_numpy(low.astype("int64"))
+
+    low_byte.register_fake(lambda x: torch.empty_like(x, dtype=torch.int64))
+    sample = (torch.tensor([200, 100, 7], dtype=torch.uint8),)
+    (result,) = check_op(low_byte, [sample], checks=["relations.overflow"], variants=False)
+    assert result.outcome == "passed"
+
+
+def test_kernels_that_write_to_arguments_are_not_watched_in_numpy() -> None:
+    @torch.library.custom_op("t_overflow::added_in_place", mutates_args=("total",))
+    def added(total: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        total.numpy()[...] += x.numpy()
+        return total.to(torch.int64)
+
+    added.register_fake(lambda total, x: torch.empty_like(total, dtype=torch.int64))
+    sample = (torch.full((3,), 100, dtype=torch.int8), torch.tensor([5, 100, 7], dtype=torch.int8))
+    (result,) = check_op(added, [sample], checks=["relations.overflow"], variants=False)
+    assert result.outcome == "skipped"

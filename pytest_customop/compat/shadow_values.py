@@ -53,7 +53,7 @@ class Overflow(NamedTuple):
     """Where a number of few bits first overflowed.
 
     Args:
-        operator: the torch operator, such as `mul`.
+        operator: the operator of torch or numpy, such as `mul`.
         dtype: of its result.
         exact, actual: the first number that does not fit, and what it became.
         file, line: of the author's code; empty and 0 where a compiled kernel called the operator.

@@ -712,7 +712,10 @@ PLANES = {torch.uint8, torch.float32, torch.float64}
 
 @aot(
     (torch.rand(3, 5), torch.rand(3, 5)),
-    variant_findings={"relations.integer_width": "integer-overflow"},
+    variant_findings={
+        "relations.integer_width": "integer-overflow",
+        "relations.overflow": "intermediate-overflow",
+    },
     shown_by="uint8",
 )
 def differences_of_documented_bytes():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
@@ -12,18 +13,20 @@ import torch
 from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.dtype_code import dtype_code
-from ....compat.shadow_values import ShadowValues
+from ....cases.run import Run
+from ....compat.shadow_values import WIDER, ShadowValues
+from ....compat.wide_arrays import wide_arrays
 from ....core.tracebacks import is_of_author
 from ....findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
 from ...values.memory.limited_copy import answer_of_copy, answer_safely
 from ..scripts import call_lines, position
-from .outcome import Wrong, first_other_decision, first_wrong
+from .outcome import Wrong, first_other_decision, first_wrong, first_wrong_of_numpy
 from .trials import Trial, larger_numbers, trials
 
 _MEMORY = 2**30  # bytes for calls with larger plain numbers
-_NOT_WATCHED = "no torch operator in the kernel computes with numbers of few bits"
+_NOT_WATCHED = "no operator of torch or numpy in the kernel computes with numbers of few bits"
 # By the case of a sample: whether an operator in the kernel computes with numbers of few bits.
 _on_samples: WeakKeyDictionary[Case, bool] = WeakKeyDictionary()
 
@@ -43,7 +46,7 @@ class _Found(NamedTuple):
 
 
 def check_overflow(case: Case) -> None:
-    """Call the op, and follow numbers that overflow in torch operators to the results."""
+    """Call the op, and follow numbers that overflow in operators of torch or numpy to the results."""
     skip_if_no_results(case)
     skip_if_random(case)
     if torch.device(case.placement.device).type != "cpu":
@@ -124,10 +127,30 @@ def _found(case: Case, tried: Iterable[Trial]) -> _Found:
                     agrees = other is None  # rounding changes no decision
                 elif agrees:
                     wrong = other
+            if wrong is None and run.error is None and trial.widen is None:
+                wrong, is_watched = _in_numpy(case, trial, calls, run)
+                watched |= is_watched
         watched |= shadows.watched > 0
         if wrong is not None:
             return _Found(wrong, at, True)
     return _Found(None, 0, watched)
+
+
+def _in_numpy(case: Case, trial: Trial, calls: Caller, run: Run) -> tuple[Wrong | None, bool]:
+    """A result that an overflow in numpy made wrong, and whether the kernel gets arrays of few bits.
+
+    Args:
+        run: the call of the trial.
+    """
+    given = trial.change(_detached(case))
+    has_few_bits = any(tensor.dtype in WIDER for _, tensor in given.tensors())
+    if "numpy" not in sys.modules or case.op.mutated or not has_few_bits:
+        return None, False
+    with wide_arrays(is_of_author) as watch:
+        wide = calls(given)
+    if watch.first is None or wide.error is not None:
+        return None, watch.arrays > 0
+    return first_wrong_of_numpy(run, wide, watch.first), True
 
 
 def _detached(case: Case) -> Arguments:
@@ -156,8 +179,8 @@ FINDINGS = {
             "result fits the dtype of the result."
         ),
         why=(
-            "torch computes in the dtype of the operands: 200 + 100 is 44 in uint8, 70000 * 70000 is "
-            "605032704 in int32, and nothing raises. A cast of the result comes too late."
+            "torch and numpy compute in the dtype of the operands: 200 + 100 is 44 in uint8, 70000 * 70000 "
+            "is 605032704 in int32, and nothing raises. A cast of the result comes too late."
         ),
         fix=(
             "Cast before the arithmetic, not after it: row.to(torch.int64) * width + column. In place of "
@@ -193,12 +216,14 @@ CHECK = Check(
         " result of the same few bits is no finding. Integer tensors are also filled with numbers near "
         "the ends of what the sample shows, or of their dtype, if a docstring names it and it has 8 or 16"
         " bits. Plain integers become up to 4096 times as large, if a result is int64 and no docstring "
-        "limits them. Where a docstring says only that numbers are floating-point, and the op returns "
+        "limits them. Kernels that call `Tensor.numpy()` run once more with arrays of int64 that claim "
+        "fewer bits. Where a docstring says only that numbers are floating-point, and the op returns "
         "positions or decisions, these are also looked at for the numbers in float16, as they are and up "
         "to 64 times as large."
     ),
     cannot_see=(
-        "Arithmetic outside of torch operators: loops in C++, numpy, Triton. Numbers that pass through "
+        "Arithmetic outside of torch and numpy: loops in C++, Triton. In numpy: arrays that the kernel "
+        "makes itself, unsigned numbers of 16 and 32 bits, casts to fewer bits. Numbers that pass through "
         "bits (^, ~, shifts, masks) or through % after they wrapped, and an op that is named like a hash, "
         "a checksum or a source of random numbers: these may wrap on purpose. Overflow of int64."
     ),

@@ -52,6 +52,25 @@ def first_wrong(run: Run, shadows: ShadowValues, *, decisions: bool) -> Wrong | 
     return None
 
 
+def first_wrong_of_numpy(run: Run, wide: Run, cause: Overflow) -> Wrong | None:
+    """The first result that an overflow in numpy changed, and whose dtype has room for the right numbers.
+
+    Args:
+        run: the call with the kernel's own arrays.
+        wide: the call with arrays of int64.
+        cause: the first overflow.
+    """
+    expected = dict(results(wide))
+    for name, result in results(run):
+        other = expected.get(name)
+        if isinstance(result, torch.Tensor) and isinstance(other, torch.Tensor):
+            exact = other.detach() if other.shape == result.shape else None
+            wrong = _wrong(name, result.detach(), Followed(cause, exact, other.shape))
+            if wrong is not None:
+                return wrong
+    return None
+
+
 def first_other_decision(run: Run, wide: Run, shadows: ShadowValues) -> Wrong | None:
     """The first position or decision that is another one for the same numbers in a wider dtype.
 
@@ -127,7 +146,7 @@ def _fits(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _cause(cause: Overflow) -> str:
-    place = f"the operator {cause.operator} of torch"
+    place = f"the operator {cause.operator}"
     if cause.file:
         line = linecache.getline(cause.file, cause.line).strip()
         place = f"`{line}` ({os.path.basename(cause.file)}:{cause.line})"
