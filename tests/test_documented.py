@@ -128,6 +128,20 @@ def test_an_op_that_gives_a_variance(text: str, said: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("Boxes in any unit and about any origin.", True),
+        ("The ratio, accurate to a relative 1e-4 in float32.", True),
+        ("A numerically stable log-sum-exp.", True),
+        ("The accuracy of the predictions.", False),
+        ("Boxes of any size.", False),
+    ],
+)
+def test_an_op_that_promises_digits(text: str, said: bool) -> None:
+    assert documented.promises_digits(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("boxes and scores are alike; boxes >= 0.", True),
         ("boxes: positive", True),
         ("boxes: non-negative, at most 1", False),

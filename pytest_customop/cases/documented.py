@@ -49,6 +49,13 @@ _VARIANCE = re.compile(
     r"|\b(layer|batch|group|instance)[ -]?norm(ali[sz](e[sd]?|ation))?\b|\bstandardi[sz](e[sd]?|ation)\b",
     re.I,
 )
+# That results are exact, whatever numbers come.
+_DIGITS = re.compile(
+    r"\b(accurate|correct|exact) (to|within)\b|\bnumerically (stable|robust|safe)\b"
+    r"|\b(in|of) any (units?|scale|magnitude)\b|\b(about|around|with) any (origin|offset|mean)\b"
+    r"|\brelative (error|accuracy|precision)\b|\bcancellation\b",
+    re.I,
+)
 # In the text about an argument: that it may be empty.
 _EMPTY = re.compile(
     r"\b(may|can|could|might)( also)? be (0|zero|empty)\b|\bor empty\b"
@@ -218,6 +225,11 @@ def gives_variance(op: Op) -> bool:
     """Whether the name of an op, or a sentence, speaks of a variance or of a normalisation by one."""
     words = op.own_name.replace("_", " ")
     return any(map(_VARIANCE.search, (words, *sentences(op, of_op=True))))
+
+
+def promises_digits(op: Op) -> bool:
+    """Whether a sentence says that results are exact, or that numbers may have any offset or unit."""
+    return any(map(_DIGITS.search, sentences(op, of_op=True)))
 
 
 def pads_with_negative(op: Op) -> bool:

@@ -705,3 +705,46 @@ def adds_up_as_index_add_does():
 
     sums.register_fake(lambda x, row, rows: x.new_empty(rows, x.shape[1]))
     return sums
+
+
+def _onset(name, sums):
+    """Power of 2 numbers by that of 10; `sums(squares, count)` adds up each `count` in succession."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def onset(x: Tensor) -> Tensor:
+        """The power of the last 2 numbers of signals (N, T), in any unit, by that of the last 10.
+
+        It is accurate to 1e-4, and 0 where there are no 10 numbers.
+        """
+        if x.dim() != 2 or x.dtype not in (torch.float32, torch.float64):
+            raise ValueError("signals (N, T) of float32 or float64, please")
+        if x.shape[1] < 10:
+            return torch.zeros_like(x, memory_format=torch.contiguous_format)
+        squares = x.square()
+        share = sums(squares, 2)[:, 8:] / sums(squares, 10).clamp(min=1e-30)
+        return pad(share, (9, 0))
+
+    onset.register_fake(lambda x: x.new_empty((x.shape[0], x.shape[1])))
+    return onset
+
+
+SIGNALS = (tensor(2, 64),)
+
+
+@aot(SIGNALS, variant_findings=CANCELLATION, shown_by="burst")
+def onset_by_running_sums():
+    """After a loud burst nothing is left of quiet windows, though the docstring promises digits."""
+
+    def sums(squares, count):
+        total = pad(squares.cumsum(-1), (1, 0))
+        return total[:, count:] - total[:, :-count]
+
+    return _onset("onset_by_running_sums", sums)
+
+
+@aot(SIGNALS, twin_of="onset_by_running_sums")
+def onset_by_sums_of_windows():
+    """Each window is added up by itself."""
+    return _onset(
+        "onset_by_sums_of_windows", lambda squares, count: squares.unfold(-1, count, 1).sum(-1)
+    )

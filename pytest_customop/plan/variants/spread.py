@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 
 from ...cases.argument_names import names_exact
-from ...cases.documented import is_softmax
+from ...cases.documented import is_softmax, promises_digits
 from ...core.seeds import seed_of
 from ...declare.variant import Step
 from .sample_view import MOST_LISTED, SampleView, TensorArgument
@@ -24,6 +24,8 @@ _WIDE = 300.0  # exponentials of differences of such numbers vanish in float32, 
 _RATIO = 10.0  # the smallest ratio of the largest magnitude to the smallest
 _SHARE = 0.4  # of the bounds: one sign is enough
 _ANY = (-math.inf, math.inf)
+_BURST = 1e4
+_LONG = 16  # elements of a dim that some are few of
 _UNEVEN = 0.25  # the share by which equal values change
 _MOST_UNEVEN = 3  # tensors
 
@@ -31,13 +33,34 @@ _MOST_UNEVEN = 3  # tensors
 def magnitudes(view: SampleView) -> Iterator[Step]:
     """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, with nearly equal ones.
 
-    For a softmax, also with values far below 0, where exponentials vanish.
+    For a softmax, also with values far below 0, where exponentials vanish. If a docstring promises digits,
+    also with some values among many that are much larger.
     """
     yield from _spread(view, "magnitudes", _HIGHEST, 5)
     yield from _uniform(view, "wide", (-_WIDE, _WIDE), 6)
     yield from _uniform(view, "shifted", (_HIGHEST, _HIGHEST + 1), 6)
     if is_softmax(view.op):
         yield from _uniform(view, "lowered", (-_HIGHEST - 1, -_HIGHEST), 7)
+    if promises_digits(view.op):
+        yield from _burst(view)
+
+
+def _burst(view: SampleView) -> Iterator[Step]:
+    """Every floating-point tensor with a few large values early in its last dim."""
+    changes = {}
+    for tensor in _free(view):
+        low, high = tensor.value_limits or _ANY
+        has_room = min(-low, high) >= _BURST and tensor.dtype.itemsize > 2
+        if has_room and math.prod(tensor.shape) <= MOST_LISTED and tensor.shape[-1] >= _LONG:
+            drawn = torch.rand(tensor.shape, generator=_generator(tensor), dtype=torch.float64)
+            values = 2 * drawn - 1
+            start = tensor.shape[-1] // 8
+            values[..., start : start + max(1, tensor.shape[-1] // 30)] *= _BURST
+            spec = replace(tensor.spec, low=None, high=None, values=values)
+            changes[tensor.path] = spec
+    if changes:
+        description = f"some values {_BURST:g} times as large as the others"
+        yield Step("burst", description, changes, 6, reads_beyond=True)
 
 
 def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from ....cases.case import Case
-from ....cases.documented import gives_variance
+from ....cases.documented import gives_variance, promises_digits
 from ....cases.run import Run
+from ....cases.tensors import is_differentiable
 from ....core.tracebacks import error_line
 from ....core.wording import dtype_name
 from ....declare.inputs import TensorSpec
@@ -35,6 +36,7 @@ from .randomness import may_be_random
 _MOVES = 18  # moves meet steps and kinks by chance only
 _FEW = 6
 _GROSS = 0.1  # of the largest result
+_PROMISED = 0.01  # of it, where a docstring promises digits
 _LARGE = 300.0  # the square of such a number overflows in float16
 _AWAY = (1, 2)  # seeds of ordinary points
 
@@ -100,7 +102,9 @@ class _Pair:
         case, dtypes = self.comparison.case, self.comparison.dtypes
         return Judge(case, dtypes, self.narrow, self.wide, self.wide, []).difference()
 
-    def beyond_moves(self, dtype: torch.dtype, count: int) -> Difference | None:
+    def beyond_moves(
+        self, dtype: torch.dtype, count: int, *, floats_only: bool = False
+    ) -> Difference | None:
         """A difference that is not explained by inputs moved by roundings in one of the dtypes."""
         comparison = self.comparison
         calls = (
@@ -108,7 +112,14 @@ class _Pair:
         )
         moved = [leaves for leaves in calls if leaves is not None]
         base = self.narrow if dtype == comparison.dtypes.narrow else self.wide
-        judge = Judge(comparison.case, comparison.dtypes, self.narrow, self.wide, base, moved)
+        narrow = self.narrow
+        if floats_only:
+            narrow = [
+                (name, leaf)
+                for name, leaf in narrow
+                if isinstance(leaf, torch.Tensor) and is_differentiable(leaf.dtype)
+            ]
+        judge = Judge(comparison.case, comparison.dtypes, narrow, self.wide, base, moved)
         return judge.difference()
 
 
@@ -152,13 +163,17 @@ class _Comparison:
         Raises:
             CheckFailed: for one that moved inputs do not explain in the wider dtype.
         """
-        if self.case.variant != "shifted" or self.dtypes.narrow != torch.float32:
+        if self.case.variant not in ("shifted", "burst") or self.dtypes.narrow != torch.float32:
             return  # in a narrower dtype, numbers so large are all alike
-        difference = pair.beyond_moves(self.dtypes.wide, _FEW)
-        if difference is None or difference.share < _GROSS or difference.name.startswith(GRADIENT):
+        promised = promises_digits(self.case.op)
+        difference = pair.beyond_moves(self.dtypes.wide, _FEW, floats_only=True)
+        if difference is None or difference.name.startswith(GRADIENT):
+            return
+        if difference.share < (_PROMISED if promised else _GROSS):
             return
         if not self.is_unsteady(pair, difference):
-            note = None if gives_variance(self.case.op) else NOT_ASKED
+            is_failure = promised or gives_variance(self.case.op)
+            note = None if is_failure else NOT_ASKED
             raise self.failure(difference, code="catastrophic-cancellation", note=note)
 
     def call(self, point: Point, dtype: torch.dtype, move: Move | None = None) -> Leaves | None:

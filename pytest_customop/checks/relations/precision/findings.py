@@ -80,7 +80,9 @@ FINDINGS["catastrophic-cancellation"] = Explanation(
         "left: a variance as the mean of squares less the square of the mean, a distance from a product of "
         "matrices, a difference of long sums. Data with an offset give noise, without an error. It is a "
         "note, because such a formula is right for numbers around 0; but a failure for an op that is said "
-        "to give a variance, a standard deviation or a layer norm, which torch computes without this loss."
+        "to give a variance, a standard deviation or a layer norm, which torch computes without this loss, "
+        "or whose docstring promises exact results, or numbers in any unit. There a hundredth counts, and "
+        "a burst of numbers that are 10,000 times as large as the others is tried too."
     ),
     fix=(
         "Subtract first, then square: the mean in a pass of its own, or Welford's method. For windows, "
