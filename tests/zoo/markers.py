@@ -148,3 +148,11 @@ def scenes_with_zero_as_no_marker():
 def scenes_with_zero_as_a_marker():
     """Only None is no marker."""
     return _means_of_bands("scenes_with_zero_as_a_marker", lambda nodata: nodata is not None)
+
+
+@aot(([torch.tensor([[3, 1, 4], [9, 2, 6]], dtype=torch.int16)], float("nan")))
+def scenes_of_integers_with_nan_as_a_marker():
+    """NaN marks none of the integers, and is no number of theirs."""
+    return _means_of_bands(
+        "scenes_of_integers_with_nan_as_a_marker", lambda nodata: nodata is not None
+    )

@@ -304,6 +304,24 @@ def token_0_separates():
     return _joined("token_0_separates", lambda separator: separator is not None)
 
 
+@aot((torch.tensor([[3.0, -1.0, 0.5, 1.0], [2.0, 1.0, 0.25, -2.0]]),))
+def scores_of_a_class_or_the_best():
+    """None stands for the best class, which is class 0 in the sample."""
+
+    @torch.library.custom_op("zoo::scores_of_a_class_or_the_best", mutates_args=())
+    def chosen(scores: Tensor, class_id: Optional[int] = None) -> Tensor:
+        """The scores (N,) of one class in scores (N, C); without one, of the best of the first row."""
+        if scores.dim() != 2 or 0 in scores.shape:
+            raise ValueError("scores (N, C), please")
+        best = int(scores[0].argmax()) if class_id is None else class_id
+        if not 0 <= best < scores.shape[1]:
+            raise ValueError("there is no such class")
+        return scores[:, best].clone()
+
+    chosen.register_fake(lambda scores, class_id=None: scores.new_empty(scores.shape[0]))
+    return chosen
+
+
 def _nearest(name, masked):
     """The distance of each point to the nearest other one; `masked(distances, start)` leaves it out."""
 

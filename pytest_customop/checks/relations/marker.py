@@ -166,7 +166,7 @@ def _of_tensors(
             for path, tensor in tensors.items()
         }
         return _Marked(name, argument, found, _FLOATS, (*zero, *unusual))
-    if marker is not None and marker != int(marker):
+    if marker is not None and not float(marker).is_integer():
         return None
     numbers = [*dict.fromkeys(others.tolist())]
     ordinary = sorted(number for number in numbers if number > 0)[:2]

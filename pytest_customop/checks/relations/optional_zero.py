@@ -35,7 +35,7 @@ _OPTIONAL_INTEGERS = ("Optional[int]", "Optional[SymInt]")
 _ID = re.compile(
     r"(^|_)(ids?|token|sep(arator)?|code|symbol|character|char|class|label|[bes]os|cls|delimiter)$"
 )
-_OF_ID = re.compile(r"\b(ids?|code|class|label|token)\b", re.I)
+_OF_ID = re.compile(r"^\W*\w+\W*(\([^)]*\)\W*)?(optional\W+)?((the|an?) )?(\w+ )?(id|code)\b", re.I)
 # So near to 0 that an op computes the same from it as from 0, unless it branches.
 _NEAR = 1e-30
 _READ = 4096  # integers of a tensor that are looked at
@@ -72,7 +72,7 @@ def check_optional_zero(case: Case) -> None:
             raise fail(
                 "zero-taken-for-none",
                 f"{case.op.name}: with {name}=0 it gives the same as with {name}=None, but with other ids "
-                f"that do not occur in its tensors, {broken[0]} and {broken[1]}, it gives something else",
+                f"that do not occur in its tensors, {broken[0]} and {broken[1]}, it gives other sizes",
                 repro=_script_of_id(case, name, broken),
             )
     if not tried:
@@ -149,7 +149,10 @@ def _optional_ids(op: Op) -> list[str]:
 
 
 def _broken_id(calls: Caller, name: str) -> tuple[int, ...] | None:
-    """Two ids that change the results where 0 does not; empty if 0 does, None if ids do not."""
+    """Two ids that change the sizes of results where 0 does not; empty if 0 does, None if ids do not.
+
+    Where only values change, None may stand for the id 0.
+    """
     case = calls.case
     numbers: set[int] = {value for value in map(_number, case.sample.args) if value is not None}
     for _, tensor in case.inputs().tensors():
@@ -165,9 +168,13 @@ def _broken_id(calls: Caller, name: str) -> tuple[int, ...] | None:
         return None
     for number in absent:
         found = results[number]
-        if found is None or first_difference(found, none) is None:
+        if found is None or _sizes(found) == _sizes(none):
             return None
     return () if first_difference(zero, none) is not None else tuple(absent)
+
+
+def _sizes(leaves: Leaves) -> list[torch.Size]:
+    return [leaf.shape for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _number(value: object) -> int | None:
@@ -229,7 +236,7 @@ FINDINGS = {
         meaning=(
             "For an optional number, the op gives the same with 0.0 as with None, and something else with "
             "a number that is practically 0. Or it does so with 0 for the id of something, and other ids "
-            "change the results."
+            "give results of other sizes."
         ),
         why=(
             "0 is a value like any other, but callers who pass it get the default. In Python, `if "
@@ -263,7 +270,7 @@ CHECK = Check(
         "same with 0.0 as with None, and something else with numbers next to 0, on both sides of it. All "
         "floating-point tensors are also negated, as 0 may be a limit on either side. For an optional "
         "integer that a name or a docstring calls an id, a token, a code or the like, 0 must change the "
-        "results if other ids do that occur in no tensor."
+        "sizes of results if other ids do that occur in no tensor."
     ),
     cannot_see=(
         "Other optional integers, for which 0 often means none (for a seed see `relations.seed`). Kernels "
