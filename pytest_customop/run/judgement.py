@@ -277,8 +277,8 @@ def _leaves_out_a_part(case: Case, finding: Finding) -> bool:
 
 
 def _is_zero_by_formula(finding: Finding) -> bool:
-    """Whether a finding says that the formula gives 0 or no gradient."""
-    is_zero = finding.code == "gradient-mismatch" and " is 0 by the formula" in finding.message
+    """Whether a finding says that the formula gives 0, for all elements of the output, or no gradient."""
+    is_zero = finding.code == "gradient-mismatch" and " is 0 by the formula and" in finding.message
     return is_zero or finding.code == "gradient-missing"
 
 

@@ -302,3 +302,56 @@ def pairs_of_distinct_users():
         accumulate=False,
         doc="The product of rows in pairs. The numbers of `user`, and those of `item`, must be distinct.",
     )
+
+
+CATEGORIES = (torch.tensor([[0], [2], [-1], [3]]), tensor(5, 2))
+
+
+def _looked_up(name, accumulate):
+    """Rows of a table; the formula adds up over the codes of a row, or keeps one of them."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def looked_up(codes: Tensor, table: Tensor) -> Tensor:
+        """Rows (N, D) of a table (R, D) for codes (N, 1); -1 gives zeros, and has no gradient."""
+        check(codes, table)
+        found = table[codes[:, 0].clamp(min=0)]
+        return torch.where(codes < 0, torch.zeros_like(found), found)
+
+    def check(codes, table):
+        if (
+            codes.dim() != 2
+            or codes.shape[1] != 1
+            or table.dim() != 2
+            or codes.dtype != torch.int64
+        ):
+            raise ValueError("codes (N, 1) and a table (R, D), please")
+
+    @looked_up.register_fake
+    def _(codes, table):
+        check(codes, table)
+        return table.new_empty(codes.shape[0], table.shape[1])
+
+    def backward(ctx, grad):
+        (codes,) = ctx.saved_tensors
+        known = codes[:, 0] >= 0
+        into = grad.new_zeros(ctx.rows, grad.shape[1])
+        return None, _put(into, codes[known, 0], grad[known], accumulate)
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+        ctx.rows = inputs[1].shape[0]
+
+    looked_up.register_autograd(backward, setup_context=setup)
+    return looked_up
+
+
+@specimen(CATEGORIES, variant_findings=MISMATCH, shown_by="codes.repeated")
+def keeps_the_gradient_of_one_code():
+    """A code that comes twice gets one gradient. The docstring says only that -1 gets none."""
+    return _looked_up("keeps_the_gradient_of_one_code", accumulate=False)
+
+
+@specimen(CATEGORIES, twin_of="keeps_the_gradient_of_one_code")
+def adds_up_the_gradients_of_codes():
+    """All codes of a row count."""
+    return _looked_up("adds_up_the_gradients_of_codes", accumulate=True)

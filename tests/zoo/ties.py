@@ -113,3 +113,40 @@ def sorts_stably_from_the_best_on():
         "sorts_stably_from_the_best_on",
         lambda scores: scores.argsort(dim=1, descending=True, stable=True),
     )
+
+
+def _most_words(name, order):
+    """The documents that have the most words; `order(totals)` sorts them, the most first."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def longest(counts: Tensor, k: int) -> Tensor:
+        """The places (k,) of the k documents with the most words; of equal numbers the first is first.
+
+        counts: (N, V) int64, how often each word occurs in each document.
+        """
+        if counts.dim() != 2 or counts.dtype != torch.int64 or not 0 <= k <= len(counts):
+            raise ValueError("counts (N, V) of int64 and a k up to N, please")
+        return order(counts.sum(1))[:k].clone()
+
+    longest.register_fake(lambda counts, k: counts.new_empty(k))
+    return longest
+
+
+COUNTS = (torch.tensor([[1, 0, 2], [4, 1, 0], [0, 0, 1], [3, 3, 1], [2, 0, 0]]), 3)
+
+
+@aot(COUNTS, expected=BROKEN)
+def flips_a_sort_of_documents():
+    """The scores come from rows of integers, and a stable sort of them is flipped."""
+    return _most_words(
+        "flips_a_sort_of_documents", lambda totals: totals.argsort(dim=0, stable=True).flip(0)
+    )
+
+
+@aot(COUNTS, twin_of="flips_a_sort_of_documents")
+def sorts_documents_from_the_longest_on():
+    """The sort itself falls."""
+    return _most_words(
+        "sorts_documents_from_the_longest_on",
+        lambda totals: totals.argsort(dim=0, stable=True, descending=True),
+    )

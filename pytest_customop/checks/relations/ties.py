@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import torch
 
-from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.documented import sentences
-from ...cases.tensors import is_differentiable, is_plain
+from ...cases.tensors import is_plain
 from ...core.wording import listed
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
@@ -28,6 +27,7 @@ from ..values.memory.calls import (
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, in_double_if_taken
 from .scripts import call_lines, position
+from .tied_positions import InReverse, positions_of_equal
 
 # In one sentence: equal elements, and which of them comes first; that it is not said.
 _EQUAL = (
@@ -65,7 +65,6 @@ _MOST = 2**14  # elements of the tensor
 _GROUPS = 3  # of equal elements
 _TENSORS = 3
 _PAIRS = 3
-_IN_ROW = 3  # positions: fewer are in reverse by chance
 # From the first element to the last, equal ones come to differ by a part of the gap between groups. The
 # results may change by as much.
 _SPREAD = {torch.float64: 1e-7, torch.float32: 1e-3}
@@ -90,20 +89,6 @@ class _Broken(NamedTuple):
     case: Case
 
 
-class _Reversed(NamedTuple):
-    """Positions of equal elements that come in reverse.
-
-    Args:
-        result: the name of the result.
-        positions: the first row of it.
-        numbers: what the elements of each tensor are set to, by path.
-    """
-
-    result: str
-    positions: list[int]
-    numbers: dict[str, float]
-
-
 def check_ties(case: Case) -> None:
     """Make elements equal, and then different by so little that only their order changes.
 
@@ -117,13 +102,13 @@ def check_ties(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     reason = "the order of equal elements changes no result"
     broken = answer_if_taken(case, _answer, reason)
-    if isinstance(broken, _Reversed):
+    if isinstance(broken, InReverse):
         raise fail(
             "ties-out-of-order",
-            f"{case.op.name}: a docstring says that the first of equal elements comes first, but with all "
-            f"elements of {listed([*broken.numbers])} equal, {broken.result} lists the positions "
+            f"{case.op.name}: a docstring says that the first of equal elements comes first, but with "
+            f"equal ones in {listed([*broken.changes])} {broken.result} lists the positions "
             f"{broken.positions}",
-            repro=_script_of_reversed(case, broken),
+            repro=broken.script(case),
         )
     if broken is not None:
         path, _, _, wrong, shown = broken
@@ -152,11 +137,18 @@ def _promises(op: Op) -> list[str]:
     ]
 
 
-def _answer(case: Case) -> tuple[bool, _Broken | _Reversed | None]:
+def _first_comes_first(op: Op) -> bool:
+    said = _promises(op)
+    return any(map(_FIRST.search, said)) and not any(map(_LAST.search, said))
+
+
+def _answer(case: Case) -> tuple[bool, _Broken | InReverse | None]:
     """Whether the order of equal elements changes some result, and a tensor for which it is wrong."""
-    matters, in_reverse = _positions(case)
-    if in_reverse is not None:
-        return True, in_reverse
+    matters = False
+    if _first_comes_first(case.op):
+        matters, in_reverse = positions_of_equal(case)
+        if in_reverse is not None:
+            return True, in_reverse
     for sized in _sizes(case):
         calls = Caller(sized)
         for path, tensor in _tensors(sized):
@@ -177,55 +169,6 @@ def _answer(case: Case) -> tuple[bool, _Broken | _Reversed | None]:
             if again is not None and disagreement(sized, again, equal) is None:
                 return True, _Broken(path, values, step, wrong, sized)
     return matters, None
-
-
-def _positions(case: Case) -> tuple[bool, _Reversed | None]:
-    """Whether some result lists positions, and one that lists those of equal elements in reverse.
-
-    In a row of the result, each number is the position of another element in the same row of a tensor.
-    """
-    said = _promises(case.op)
-    if not any(map(_FIRST.search, said)) or any(map(_LAST.search, said)):
-        return False, None
-    tensors = dict(_tensors(case))
-    numbers = {path: float(tensor.max()) for path, tensor in tensors.items()}
-    calls = Caller(case)
-    usual = dict(copied_results(calls(case.inputs())) or ())
-    found = dict(copied_results(calls(_all_equal(case, numbers))) or ())
-    lists = {tensor.shape for tensor in tensors.values()}
-    has_positions = False
-    for name, before in usual.items():
-        after = found.get(name)
-        if not (isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor)):
-            continue
-        size = max((shape[-1] for shape in lists if shape[:-1] == before.shape[:-1]), default=0)
-        if before.dtype == torch.bool or is_differentiable(before.dtype) or not before.dim():
-            continue
-        if after.shape != before.shape or not _are_positions(before, size):
-            continue
-        has_positions = True
-        rows = [
-            [at for at in row if at >= 0] for row in after.reshape(-1, after.shape[-1]).tolist()
-        ]
-        falls = all(len(row) >= _IN_ROW and row == sorted(row, reverse=True) for row in rows)
-        if falls and _are_positions(after, size):
-            return True, _Reversed(name, rows[0], numbers)
-    return has_positions, None
-
-
-def _are_positions(result: torch.Tensor, size: int) -> bool:
-    """Whether each row has different numbers below `size`; those below 0 stand for none."""
-    if result.numel() == 0 or int(result.max()) >= size:
-        return False
-    rows = [[at for at in row if at >= 0] for row in result.reshape(-1, result.shape[-1]).tolist()]
-    return all(len({*row}) == len(row) for row in rows)
-
-
-def _all_equal(case: Case, numbers: dict[str, float]) -> Arguments:
-    def changed(path: str, tensor: torch.Tensor) -> torch.Tensor:
-        return torch.full_like(tensor, numbers[path]) if path in numbers else tensor
-
-    return case.inputs().map_distinct(changed)
 
 
 def _orders_pairs(calls: Caller, path: str, tensor: torch.Tensor) -> bool:
@@ -319,21 +262,6 @@ def _script(case: Case, broken: _Broken) -> str:
     )
 
 
-def _script_of_reversed(case: Case, broken: _Reversed) -> str:
-    lines = "".join(
-        f"{place} = torch.full_like({place}.detach(), {number!r})\n"
-        for place, number in ((expression(case, path), of) for path, of in broken.numbers.items())
-    )
-    return (
-        call_lines(broken.result)
-        + f"\nargs, kwargs = inputs()\nargs = list(args)\n{lines}"
-        + f"positions = call(args, kwargs)[{position(case, broken.result)}]\n"
-        + "rows = positions.reshape(-1, positions.shape[-1]).tolist()\n"
-        + "listed = [[at for at in row if at >= 0] for row in rows]\n"
-        + "assert all(row == sorted(row) for row in listed), listed\n"
-    )
-
-
 FINDINGS = {
     "ties-out-of-order": Explanation(
         meaning=(
@@ -376,8 +304,8 @@ CHECK = Check(
         'their order", "of equal scores the first"). A tensor gets few distinct numbers, at the sample\'s '
         "size and in lists of 100 and more, as short lists are often sorted in another way. Then each "
         "element rises, or falls, by so little that only the order of equal ones changes. Where a result "
-        "lists positions, and the first of equal elements is promised to come first, all become equal: the "
-        "positions must not come in reverse."
+        "lists positions, and the first of equal elements is promised to come first, all elements become "
+        "equal, and all entries along a first dim: the positions must not come in reverse."
     ),
     cannot_see=(
         "Ops whose docstrings promise nothing, integers, and an order that comes from another tensor. "

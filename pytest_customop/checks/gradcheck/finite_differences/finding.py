@@ -72,9 +72,10 @@ def mismatch(
             "differences within one step",
             evidence,
         )
+    but = f" (not so for other elements of {target})" if pair.partial else ""
     return fail(
         codes.mismatch,
-        f"{subject} is wrong: {_place(pair)} is {pair.formula:.6g} by the formula and "
+        f"{subject} is wrong: {_place(pair)} is {pair.formula:.6g} by the formula{but} and "
         f"{pair.numeric:.6g} by finite differences",
         evidence,
     )

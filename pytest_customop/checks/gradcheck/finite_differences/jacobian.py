@@ -39,6 +39,7 @@ class Pair:
         factor: formula / numeric, if that is the same for all elements.
         jacobians: for small functions: by finite differences and by the formula.
         confirmed: for small functions: the elements that are certainly wrong.
+        partial: whether the formula is 0 at the element, and not for all elements of the output.
     """
 
     source: int
@@ -52,6 +53,7 @@ class Pair:
     factor: float | None = None
     jacobians: tuple[Tensor, Tensor] | None = field(default=None, repr=False)
     confirmed: Tensor | None = field(default=None, repr=False)
+    partial: bool = False
 
     def same_place(self, other: Pair) -> bool:
         """Whether both have the same input and output, and a wrong element in common."""
@@ -162,6 +164,7 @@ def _elements_pair(
         factor=_common_factor(columns.centre, formula),
         jacobians=(columns.centre, formula),
         confirmed=confirmed,
+        partial=not formula[row, column] and bool(formula[:, column].any()),
     )
 
 
