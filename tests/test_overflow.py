@@ -128,3 +128,26 @@ def test_kernels_that_write_to_arguments_are_not_watched_in_numpy() -> None:
     sample = (torch.full((3,), 100, dtype=torch.int8), torch.tensor([5, 100, 7], dtype=torch.int8))
     (result,) = check_op(added, [sample], checks=["relations.overflow"], variants=False)
     assert result.outcome == "skipped"
+
+
+def test_an_overflow_beside_results_of_fewer_bits() -> None:
+    @torch.library.custom_op("t_overflow::steps", mutates_args=())
+    def steps(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Differences modulo 2**16, their last bytes, and whether they are positive."""
+        if x.dim() != 1 or x.dtype != torch.int16:
+            raise TypeError("int16 (N,), please")
+        values = x.numpy()
+        found = values[1:] - values[:-1]
+        last = torch.tensor([int(step) & 255 for step in found], dtype=torch.uint8)
+        return torch.from_numpy(found), last, last > 0
+
+    @steps.register_fake
+    def _(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(
+            x.new_empty(x.shape[0] - 1, dtype=dtype)
+            for dtype in (torch.int16, torch.uint8, torch.bool)
+        )
+
+    sample = (torch.tensor([30000, -30000, 5, 7], dtype=torch.int16),)
+    (result,) = check_op(steps, [sample], checks=["relations.overflow"], variants=False)
+    assert result.outcome == "passed"

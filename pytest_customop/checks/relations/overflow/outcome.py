@@ -135,7 +135,8 @@ def _differs(actual: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
 def _is_saturated(actual: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Where the code noticed that a number of `dtype` overflowed, and took the largest one instead."""
     known = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
-    return actual == exact.clamp(known.min, known.max)
+    wide = exact if exact.dtype.is_floating_point else exact.long()
+    return actual == wide.clamp(known.min, known.max)
 
 
 def _fits(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
