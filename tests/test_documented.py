@@ -245,6 +245,22 @@ def test_booleans_that_may_be_bytes() -> None:
     assert boxes(two, "scores", {"boxes"})
 
 
+@pytest.mark.parametrize(
+    ("text", "dtypes"),
+    [
+        ("boxes: (N, 4), in degrees; float32, or int16 for whole ones", ["float32", "int16"]),
+        ("boxes: (N, 4), in degrees; sums are kept in float64", []),
+        ("boxes: corners (N, 4).\nscores: float32 or int16.", []),
+        ("boxes: shape and dtype as scores\nscores: float32 or int16.", ["float32", "int16"]),
+        ("boxes: dtype as scores\nscores: dtype as boxes", []),
+        ("boxes: dtype as in scores\nscores: float32", []),
+    ],
+)
+def test_the_dtypes_of_an_argument_in_a_later_clause(text: str, dtypes: list[str]) -> None:
+    found = documented_dtypes.dtypes_of(op_with(text), "boxes")
+    assert found == [getattr(torch, name) for name in dtypes]
+
+
 def test_the_dtypes_of_an_argument() -> None:
     op = op_with("boxes: float32, or counts in int16\nscores: float64\nReturns int64")
     assert documented_dtypes.dtypes_of(op, "boxes") == [torch.float32, torch.int16]

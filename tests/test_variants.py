@@ -608,8 +608,13 @@ def ranks(x: torch.Tensor) -> torch.Tensor:
     return x.argsort()
 
 
-def test_numbers_that_are_not_finite_become_no_whole_ones() -> None:
+def test_numbers_that_are_not_finite_become_whole_ones_in_the_range_of_the_others() -> None:
     whole = {"int32", "int64"}
     assert whole <= near(resolve(ranks), Sample((torch.tensor([2.0, 1.0, 5.0]),), id="a")).keys()
-    unordered = near(resolve(ranks), Sample((torch.tensor([2.0, float("nan"), 5.0]),), id="a"))
-    assert not whole & unordered.keys()
+    found = near(resolve(ranks), Sample((torch.tensor([2.0, float("nan"), 5.0]),), id="a"))
+    assert whole <= found.keys()
+    (drawn,) = found["int32"].sample.args
+    assert (drawn.values, drawn.low, drawn.high, drawn.dtype) == (None, 2, 6, torch.int32)
+    unknown = near(resolve(ranks), Sample((torch.full((3,), float("nan")),), id="a"))
+    (zeros,) = unknown["int32"].sample.args
+    assert (zeros.low, zeros.high) == (0, 1)

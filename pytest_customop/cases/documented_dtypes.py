@@ -45,6 +45,8 @@ _OF_HALF = re.compile(  # what is said of narrow inputs alone
     r"(inputs?|tensors?|values?|numbers?)\b[^.;)]*",
     re.I,
 )
+# "shape and dtype as x"
+_AS_ANOTHER = re.compile(r"\bdtype (as|of|like) (those of |that of )?`{0,2}(?P<other>\w+)", re.I)
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
 # In one sentence: integers, that something is the same, and floating-point numbers.
 _SAME_NUMBERS = re.compile(
@@ -146,15 +148,29 @@ def names_float64(op: Op) -> bool:
 
 
 def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
-    """The dtypes that the first sentence about an argument names before it turns to something else."""
+    """The dtypes that the first sentence about an argument names before it turns to something else.
+
+    If that names none, the first sentence that lists several. If none does, and one says that the dtype
+    is that of another argument: those of the other one.
+    """
+    named = _dtypes_named(op, argument)
+    like = None if named else _AS_ANOTHER.search(lines_about(op, argument))
+    other = like["other"] if like is not None else ""
+    return _dtypes_named(op, other) if other in {item.name for item in op.arguments} else named
+
+
+def _dtypes_named(op: Op, argument: str) -> list[torch.dtype]:
     names = [re.escape(item.name) for item in op.arguments]
     other = "".join(rf"|\b{name}\b" for name in names if name != re.escape(argument))
-    ends = re.compile(rf"[.;]\s|(?i:{_RESULT}){other}")
     text = listed_together(tuple(item.name for item in op.arguments)).sub(
         "", lines_about(op, argument)
     )
-    first, *_ = ends.split(text, maxsplit=1)
-    return [getattr(torch, name) for name in dict.fromkeys(_DTYPE.findall(first))]
+    about, *_ = re.split(rf"(?i:{_RESULT}){other}", text, maxsplit=1)
+    for at, clause in enumerate(re.split(r"[.;]\s", about)):
+        named = dict.fromkeys(match[0] for match in _DTYPE.finditer(clause))
+        if len(named) > (at > 0):
+            return [getattr(torch, name) for name in named]
+    return []
 
 
 def may_be_bytes_for_booleans(op: Op, argument: str, others: Collection[str] = ()) -> bool:

@@ -144,7 +144,7 @@ def _alike_as_floats(view: SampleView) -> Iterator[Step]:
             for tensor in view.tensors
             if tensor.dtype == dtype and not names_positions(base_name(tensor.path))
         }
-        allowed = any(may_be_floating(view.op, base_name(path)) for path in alike)
+        allowed = any(_may_be_float32(view.op, base_name(path), dtype) for path in alike)
         if allowed and not any(tensor.mutated for tensor in alike.values()):
             changes = {
                 path: replace(tensor.spec, dtype=torch.float32) for path, tensor in alike.items()
@@ -152,6 +152,11 @@ def _alike_as_floats(view: SampleView) -> Iterator[Step]:
             if all(map(is_drawable, changes.values())):
                 name = f"{dtype_name(dtype)}_as_float32"
                 yield Step(name, f"tensors of {dtype_name(dtype)} as float32", changes, 3, True)
+
+
+def _may_be_float32(op: Op, argument: str, dtype: torch.dtype) -> bool:
+    """Whether the text about an argument of an integer dtype allows floating-point numbers."""
+    return may_be_floating(op, argument) or {dtype, torch.float32} <= {*dtypes_of(op, argument)}
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
@@ -171,15 +176,13 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
     if any(are_complex) and not dtype.is_complex and (all(are_complex) or not has_partner):
         return
     changes = {
-        tensor.path: _cast(tensor.spec, dtype.to_complex() if is_complex else dtype)
+        tensor.path: _cast(tensor, dtype.to_complex() if is_complex else dtype)
         for tensor, is_complex in zip(floats, are_complex, strict=True)
     }
     if all(tensor.dtype == dtype for tensor in floats) or not all(
         map(is_drawable, changes.values())
     ):
         return
-    if not (dtype.is_floating_point or dtype.is_complex or all(map(_is_finite, floats))):
-        return  # no integer is NaN
     name = dtype_name(dtype)
     mixed = len({tensor.dtype.to_real() for tensor in floats}) > 1
     yield Step(
@@ -192,15 +195,19 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
     )
 
 
-def _is_finite(tensor: TensorArgument) -> bool:
-    return tensor.spec.values is None or bool(tensor.listed.isfinite().all())
-
-
-def _cast(spec: TensorSpec, dtype: torch.dtype) -> TensorSpec:
-    """The description in another dtype; for a complex dtype, listed values are drawn instead."""
-    if dtype.is_complex and spec.values is not None:
+def _cast(tensor: TensorArgument, dtype: torch.dtype) -> TensorSpec:
+    """The description in another dtype; listed values are drawn instead where it cannot hold them."""
+    spec = tensor.spec
+    if spec.values is None:
+        return replace(spec, dtype=dtype)
+    if dtype.is_complex:
         return replace(spec, dtype=dtype, values=None)
-    return replace(spec, dtype=dtype)
+    finite = tensor.listed.isfinite()
+    if dtype.is_floating_point or bool(finite.all()):
+        return replace(spec, dtype=dtype)
+    numbers = tensor.listed[finite].double()  # no integer is NaN
+    low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    return replace(spec, dtype=dtype, values=None, low=low, high=high + 1)
 
 
 def _listed_floats(view: SampleView) -> Iterator[Step]:

@@ -1,0 +1,102 @@
+"""Ops that are wrong in a dtype that their docstrings list, and their samples do not show."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+NIGHTS = torch.tensor([[4.5, float("nan"), 11.0, 7.25], [8.0, 12.5, 9.75, 3.0]])
+DEGREES = (NIGHTS, NIGHTS + 6)
+SCENE = (torch.tensor([[7, 250, 3], [99, 0, 31]], dtype=torch.uint8), torch.tensor([0, 2]))
+
+
+def _means(name, dtype_of):
+    """The mean of two temperatures; `dtype_of(low)` is the dtype that the fake kernel gives."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def means(low: Tensor, high: Tensor) -> Tensor:
+        """The mean (N, D) of the lowest and the highest temperature of each day.
+
+        Args:
+            low: the lowest temperatures (N, D), in degrees; float32 or float64, or int32 or int64 for
+                stations that report whole degrees.
+            high: the highest temperatures, shape and dtype as low.
+
+        The means of whole degrees are float32.
+        """
+        check(low, high)
+        if not low.is_floating_point():
+            low, high = low.float(), high.float()
+        return ((low + high) / 2).contiguous()
+
+    def check(low, high):
+        known = (torch.float32, torch.float64, torch.int32, torch.int64)
+        if low.dim() != 2 or low.shape != high.shape or low.dtype != high.dtype:
+            raise ValueError("temperatures (N, D) and as many others, please")
+        if low.dtype not in known:
+            raise TypeError("float32, float64, int32 or int64, please")
+
+    @means.register_fake
+    def _(low, high):
+        check(low, high)
+        return low.new_empty((low.shape[0], low.shape[1]), dtype=dtype_of(low))
+
+    return means
+
+
+@aot(DEGREES, variant_findings={"fake.forward": "fake-dtype-mismatch"}, shown_by=("int32", "int64"))
+def fake_means_of_whole_degrees_are_whole():
+    """The fake kernel gives the dtype of the temperatures; NaN of the sample is no integer."""
+    return _means("fake_means_of_whole_degrees_are_whole", lambda low: low.dtype)
+
+
+@aot(DEGREES, twin_of="fake_means_of_whole_degrees_are_whole")
+def fake_means_of_whole_degrees_are_fractions():
+    """The fake kernel has the dtype that the docstring gives."""
+    return _means(
+        "fake_means_of_whole_degrees_are_fractions",
+        lambda low: low.dtype if low.is_floating_point() else torch.float32,
+    )
+
+
+def _without(name, writable):
+    """The sum of a scene without some columns; `writable(scene)` is what they are cleared in."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def total(scene: Tensor, left_out: Tensor) -> Tensor:
+        """The sum of a scene without some of its columns.
+
+        Args:
+            scene: an image (H, W): digital numbers in uint8, or reflectances in float32.
+            left_out: the numbers of columns that do not count, int64.
+        """
+        if scene.dim() != 2 or scene.dtype not in (torch.uint8, torch.float32):
+            raise ValueError("an image (H, W) of uint8 or float32, please")
+        if left_out.dim() != 1 or left_out.dtype != torch.int64:
+            raise ValueError("columns (N,) of int64, please")
+        cleared = writable(scene)
+        cleared[:, left_out] = 0
+        return cleared.sum()
+
+    total.register_fake(lambda scene, left_out: scene.new_empty((), dtype=torch.float32))
+    return total
+
+
+@aot(
+    SCENE,
+    variant_findings={"values.mutation": "undeclared-mutation"},
+    shown_by="uint8_as_float32",
+    skips={"fake.symbolic": "no-second-size"},
+)
+def clears_columns_of_reflectances():
+    """`.to(float32)` copies bytes, and is the argument itself where that is float32."""
+    return _without("clears_columns_of_reflectances", lambda scene: scene.to(torch.float32))
+
+
+@aot(SCENE, twin_of="clears_columns_of_reflectances", skips={"fake.symbolic": "no-second-size"})
+def clears_columns_of_a_copy():
+    """The copy is made for each dtype."""
+    return _without("clears_columns_of_a_copy", lambda scene: scene.to(torch.float32, copy=True))
