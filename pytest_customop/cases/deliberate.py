@@ -34,6 +34,8 @@ _NO_DERIVATIVE = re.compile(
     r"|is\s+not\s+(the|its|a)\s+((true|exact)\s+)?(derivative|gradient)"
     rf"|{_GRADIENT}\s+is\s+not\s+(that|the\s+one)\s+of\b"
     r"|,\s+not\s+(the\s+)?((true|exact)\s+)?(derivative|gradient)s?\b"
+    # of the solution, and not of the iterations that find it
+    r"|\bimplicit(ly)?\s+(function\s+theorem|differentiat\w+)"
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}"
     rf"|{_PURPOSE}\w*\s+(not|never)\s+differentiated|\bconstants?\s+(for|in|to)\s+the\s+{_GRADIENT}",
     re.I,
