@@ -271,7 +271,8 @@ CHECK = Check(
         "Ops whose values differ from call to call even alone, and differences within rounding. The first "
         "call of a process, which may fill a cache. Counters. In native code, a race shorter than a "
         "microsecond is found only by chance; a larger sample improves the chance. Integer inputs of a "
-        "native kernel are the same in all threads."
+        "native kernel are the same in all threads. An op of `custom_op` whose Python code refers to "
+        "nothing that it could keep is not called."
     ),
     cost="many calls",
 )
