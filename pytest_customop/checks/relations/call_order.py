@@ -261,8 +261,8 @@ CHECK = Check(
     ),
     cannot_see=(
         "Calls that the test's own module makes while it is imported. Other integers and flags are not "
-        "passed to compiled kernels. An op of `custom_op` whose Python code refers to nothing that it could "
-        "keep is not called. Needs a system with fork; elsewhere a skip."
+        "passed to compiled kernels. An op of `custom_op` whose Python code refers to nothing that it "
+        "could keep is not called. Needs a system with fork; elsewhere a skip."
     ),
     cost="many calls",
 )
