@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
+import inspect
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -72,7 +72,7 @@ class Watch:
         self.first = Overflow(operator, dtype, exact, actual, file, line)
 
     def _frame(self) -> FrameType | None:
-        frame: FrameType | None = sys._getframe(2)
+        frame = inspect.currentframe()
         while frame is not None and not self._is_of_author(frame.f_code.co_filename):
             frame = frame.f_back
         return frame
@@ -93,7 +93,7 @@ def wide_arrays(is_of_author: Callable[[str], bool]) -> Iterator[Watch]:
         if array.dtype.name not in _WATCHED:
             return array
         watch.arrays += 1
-        return _wide_class()._of(array.astype("int64"), array.dtype, watch)
+        return _wide_class().of(array.astype("int64"), array.dtype, watch)
 
     torch.Tensor.numpy = numpy  # type: ignore[method-assign, assignment]
     try:
@@ -108,28 +108,28 @@ def _wide_class() -> Any:  # numpy may be missing
     import numpy as np
 
     class Wide(np.ndarray):
-        _claimed: Any = None
-        _watch: Any = None
+        claimed: Any = None
+        watch: Any = None
 
         @classmethod
-        def _of(cls, values: Any, claimed: Any, watch: Watch) -> Any:
+        def of(cls, values: Any, claimed: Any, watch: Watch) -> Any:
             array: Any = values.view(cls)
-            array._claimed, array._watch = claimed, watch
+            array.claimed, array.watch = claimed, watch
             return array
 
         def __array_finalize__(self, other: Any) -> None:
             if other is not None:
-                self._claimed = getattr(other, "_claimed", None)
-                self._watch = getattr(other, "_watch", None)
+                self.claimed = getattr(other, "claimed", None)
+                self.watch = getattr(other, "watch", None)
 
         @property
         def dtype(self) -> Any:
-            return self._claimed or np.ndarray.dtype.__get__(self)
+            return self.claimed or np.ndarray.dtype.__get__(self)
 
-        def _narrow(self) -> Any:
-            return self._plain().astype(self._claimed)
+        def narrow(self) -> Any:
+            return self.plain().astype(self.claimed)
 
-        def _plain(self) -> Any:
+        def plain(self) -> Any:
             return np.ndarray.view(self, np.ndarray)
 
         def __array_ufunc__(
@@ -149,7 +149,7 @@ def _wide_class() -> Any:  # numpy may be missing
 
         def _at(self, call: Any, target: Any, *others: Any) -> None:
             if isinstance(target, Wide):
-                call(target._plain(), *map(_plain_of, others))
+                call(target.plain(), *map(_plain_of, others))
             else:
                 call(target, *map(_narrow_of, others))
 
@@ -191,30 +191,30 @@ def _wide_class() -> Any:  # numpy may be missing
                 return wide
             if natural.dtype.name in _WATCHED:
                 values = np.asarray(wide).astype(np.int64)
-                self._watch.note(name, values, np.asarray(natural))
-                return Wide._of(values, natural.dtype, self._watch)
+                self.watch.note(name, values, np.asarray(natural))
+                return Wide.of(values, natural.dtype, self.watch)
             return np.asarray(wide).astype(natural.dtype)[()]
 
         def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
             target = np.dtype(dtype)
             if target.name not in _WATCHED:
                 few = target.kind in "iu" and target.itemsize < 8
-                return (self._narrow() if few else self._plain()).astype(target)
-            fits = np.can_cast(self._claimed, target)
-            values = self._plain() if fits else self._narrow().astype(target)
-            return Wide._of(values.astype(np.int64), target, self._watch)
+                return (self.narrow() if few else self.plain()).astype(target)
+            fits = np.can_cast(self.claimed, target)
+            values = self.plain() if fits else self.narrow().astype(target)
+            return Wide.of(values.astype(np.int64), target, self.watch)
 
         def view(self, *args: Any, **kwargs: Any) -> Any:
             if args or kwargs:
-                return self._narrow().view(*args, **kwargs)  # memory read as something else
+                return self.narrow().view(*args, **kwargs)  # memory read as something else
             return super().view()
 
         def tobytes(self, *args: Any, **kwargs: Any) -> bytes:
-            data: bytes = self._narrow().tobytes(*args, **kwargs)
+            data: bytes = self.narrow().tobytes(*args, **kwargs)
             return data
 
         def __reduce__(self) -> Any:
-            return self._narrow().__reduce__()
+            return self.narrow().__reduce__()
 
     def method(name: str) -> Any:
         function = getattr(np, name)
@@ -228,10 +228,10 @@ def _wide_class() -> Any:  # numpy may be missing
         setattr(Wide, name, method(name))
 
     def _plain_of(value: Any) -> Any:
-        return value._plain() if isinstance(value, Wide) else value
+        return value.plain() if isinstance(value, Wide) else value
 
     def _narrow_of(value: Any) -> Any:
-        return value._narrow() if isinstance(value, Wide) else value
+        return value.narrow() if isinstance(value, Wide) else value
 
     def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
         if isinstance(value, dict):
@@ -248,7 +248,7 @@ def _wide_class() -> Any:  # numpy may be missing
     def _write(target: Any, value: Any, where: Any) -> None:
         """Write into an array: with all bits if it is a wide one."""
         if isinstance(target, Wide):
-            np.copyto(target._plain(), _plain_of(value), casting="unsafe", where=_plain_of(where))
+            np.copyto(target.plain(), _plain_of(value), casting="unsafe", where=_plain_of(where))
         else:
             np.copyto(target, _narrow_of(value), casting="unsafe", where=_plain_of(where))
 

@@ -12,7 +12,10 @@ from .registry import library, specimen
 
 aot = functools.partial(specimen, backend="aot_eager")
 WRAPS = {"relations.integer_width": "integer-overflow"}
-OVERFLOWS = {**WRAPS, "relations.overflow": "intermediate-overflow"}  # in an operator of torch
+OVERFLOWS = {
+    **WRAPS,
+    "relations.overflow": "intermediate-overflow",
+}  # in an operator of torch or numpy
 PIXELS = tensor(4, 6, dtype=torch.uint8)
 LEVELS = tensor(4, 6, dtype=torch.int8)
 COUNTS = tensor(12, dtype=torch.int32)
@@ -139,7 +142,7 @@ def products_added_up_in_int64():
     return _of_two("products_added_up_in_int64", kernel, _rows, torch.int64)
 
 
-@aot((COUNTS,), expected=WRAPS)
+@aot((COUNTS,), expected=OVERFLOWS)
 def running_total_in_int32():
     """Adds up in the dtype of the counts, by numpy, and returns int64."""
 
@@ -468,14 +471,14 @@ def _product(a, b, dtype):
     return torch.from_numpy(numpy.matmul(a.numpy().astype(dtype), b.numpy().astype(dtype)))
 
 
-@aot(FACTORS, expected=WRAPS)
+@aot(FACTORS, expected=OVERFLOWS)
 def int8_product_in_int16():
     """Adds up products of int8 in int16, and returns int32."""
     kernel = lambda a, b: _product(a, b, numpy.int16).to(torch.int32)  # noqa: E731
     return _matmul("int8_product_in_int16", kernel)
 
 
-@aot(FACTORS, expected=WRAPS)
+@aot(FACTORS, expected=OVERFLOWS)
 def int8_product_scaled_after_int16():
     """The same, scaled to floating-point numbers."""
     kernel = lambda a, b: _product(a, b, numpy.int16).float() * 0.037  # noqa: E731

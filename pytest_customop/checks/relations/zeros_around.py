@@ -155,8 +155,11 @@ def _rules_of(case: Case, group: DimGroup, around: _Around, size: int, draw: int
     rules = {name: dims for name, dims in rules.items() if dims}
     kept = around.kept(group.trusted, size).positions
     alone = calls.taken(kept, None) if rules else None
-    if alone is None or not any(_rules_that_hold(calls, alone, kept, rules, False).values()):
+    if alone is None:
         return {}
+    of_outputs = {name: dims for name, dims in rules.items() if name in alone}
+    if not any(_rules_that_hold(calls, alone, kept, of_outputs, False).values()):
+        return {}  # each entry is computed by itself
     for count in (1, group.trusted):
         rules = _hold_among(calls, group, around, count, size, rules)
         if not rules:
