@@ -189,15 +189,13 @@ class _Calls:
 
     def wrong(self, pieces: Sequence[_Piece]) -> tuple[int, Wrong] | None:
         """The first piece that gives something else among the others than alone."""
-        together = self._parts(pieces)
-        for place, piece in enumerate(pieces) if together else ():
-            alone = self._parts([piece])
-            for name in self.kinds:
-                if alone is None or name not in alone[0] or name not in (together or [{}])[place]:
-                    continue
-                wrong = differing(self._case, name, together[place][name], alone[0][name])
-                if wrong is not None:
-                    return place, wrong
+        together = self._parts(pieces)  # none where the op raises
+        for place, (piece, among) in enumerate(zip(pieces, together, strict=False)):
+            for alone in self._parts([piece]):
+                for name in [name for name in among if name in alone]:
+                    wrong = differing(self._case, name, among[name], alone[name])
+                    if wrong is not None:
+                        return place, wrong
         return None
 
     def _results(self, pieces: Sequence[_Piece]) -> dict[str, torch.Tensor]:
