@@ -351,3 +351,42 @@ def weights_kept_for_the_ends_of_a_grid():
 def weights_kept_for_the_whole_grid():
     """The key has all points."""
     return _integral("weights_kept_for_the_whole_grid", lambda grid: tuple(grid.tolist()))
+
+
+def _discounted(name, writable):
+    """Weighted sums by a table that is kept; `writable(table)` is what some entries are cleared in."""
+    kept = {}
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def discounted(x: Tensor, left_out: Optional[Tensor] = None) -> Tensor:
+        """Sums (N,) of rows (N, C), each column with half the weight of the one before; some left out."""
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("rows (N, C) of floating-point numbers, please")
+        size = x.shape[1]
+        if size not in kept:
+            kept[size] = 0.5 ** torch.arange(size, dtype=torch.float64)
+        weights = kept[size]
+        if left_out is not None:
+            if left_out.dtype != torch.int64 or left_out.dim() != 1:
+                raise ValueError("columns (K,) of int64, please")
+            weights = writable(weights)
+            weights[left_out] = 0
+        return (x * weights.to(x.dtype)).sum(1)
+
+    discounted.register_fake(lambda x, left_out=None: x.new_empty(x.shape[0]))
+    return discounted
+
+
+LEFT_OUT = (tensor(3, 5, low=1, high=2), torch.tensor([3, 1]))
+
+
+@aot(LEFT_OUT, expected=ORDER)
+def columns_left_out_once_stay_out():
+    """What one call leaves out is cleared in the table that all calls share."""
+    return _discounted("columns_left_out_once_stay_out", lambda table: table)
+
+
+@aot(LEFT_OUT, twin_of="columns_left_out_once_stay_out")
+def columns_left_out_in_a_copy():
+    """The table is copied first."""
+    return _discounted("columns_left_out_in_a_copy", Tensor.clone)

@@ -255,7 +255,7 @@ CHECK = Check(
         "earlier call wrote. New processes make the sample's call and others in different orders. The "
         "others differ in numbers (also slightly, as a key may hold them rounded), flags, strings that the "
         "op's Python code compares with, defaults, dtypes, sizes, values, or the values of one tensor, its "
-        "ends kept if it is a list. "
+        "ends kept if it is a list, or None for an optional one. "
         "Results, written arguments and gradients must not depend on the order. It runs in the first dtype "
         "and layout of each sample; if the formula is written in Python, with gradients only."
     ),

@@ -85,6 +85,8 @@ def other_calls(case: Case) -> Iterator[Call]:
             only_before=True,
             changes_one_tensor=True,
         )
+    for name in _optional_tensors(case):
+        yield replace(base, name=f"{name}=None", sample=_with(case.op, sample, name, None))
     for name, value, others in _arguments(case):
         if native and not isinstance(value, float):
             continue  # with other integers a kernel that checks nothing could overwrite memory
@@ -131,6 +133,15 @@ def _other_inside(tensor: torch.Tensor) -> torch.Tensor:
     other[1] += step
     other[2] -= step
     return other
+
+
+def _optional_tensors(case: Case) -> list[str]:
+    """The optional tensors that the sample gives: what a call does for them may stay in a table."""
+    return [
+        argument.name
+        for argument, value in case.op.bind(case.sample)
+        if str(argument.type) == "Optional[Tensor]" and value is not None
+    ]
 
 
 def _arguments(case: Case) -> Iterator[tuple[str, Any, list[Any]]]:
