@@ -106,7 +106,6 @@ _NOT_ASKED = {
     "outputs-ignore-seed": _OTHER_STREAM,
     "result-is-nan": _OF_NOTHING,
     "version-not-bumped": _BUFFER,
-    "truncated-below-zero": "no docstring speaks of cells: fractions may be cut off on purpose",
     **dict.fromkeys(("result-narrowed", "gradient-narrowed"), _NARROWED),
     **dict.fromkeys(("result-depends-on-order", "parts-differ-from-whole"), _LIMITED),
 }

@@ -74,9 +74,9 @@ def fractions_are_cut_off_as_documented():
     )
 
 
-@aot(PARTS, notes={"relations.below_zero": CODE})
+@aot(PARTS)
 def fractions_are_cut_off():
-    """Nothing says what the integers are."""
+    """No docstring speaks of cells."""
     return _numbers("fractions_are_cut_off", torch.trunc, "Multiples of the size as integers.")
 
 

@@ -15,7 +15,7 @@ from ...cases.case import Case
 from ...cases.documented import lines_about, sentences
 from ...cases.tensors import base_name, is_differentiable, is_plain
 from ...declare.ops import Op
-from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
+from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
@@ -86,7 +86,6 @@ def check_below_zero(case: Case) -> None:
             f"{broken.step:g}; below 0 it is one too high: {broken.text}",
             repro=_script(case, broken),
             case=shown_on,
-            note=None if any(map(_CELLS.search, sentences(case.op, of_op=True))) else NOT_ASKED,
         )
 
 
@@ -202,9 +201,10 @@ def _script(case: Case, broken: _Broken) -> str:
     )
 
 
-def _may_follow_steps(op: Op) -> bool:
-    """Whether no docstring says that numbers are rounded to 0."""
-    return not any(map(_TO_ZERO.search, sentences(op, of_op=True)))
+def _numbers_cells(op: Op) -> bool:
+    """Whether a docstring speaks of cells or the like, and none says that numbers are rounded to 0."""
+    said = [*sentences(op, of_op=True)]
+    return any(map(_CELLS.search, said)) and not any(map(_TO_ZERO.search, said))
 
 
 FINDINGS = {
@@ -238,15 +238,16 @@ CHECK = Check(
     summary="numbers below 0 fall into cells and buckets as those above 0 do",
     run=check_below_zero,
     gradients=False,
-    needs=_may_follow_steps,
+    needs=_numbers_cells,
     variants=(),
     findings=FINDINGS,
     catches=(
-        "Casts to integers that cut off instead of rounding down: cells of a grid, buckets of time, tiles. "
+        "Casts to integers that cut off instead of rounding down, where a docstring speaks of cells of a "
+        "grid, buckets of time, tiles or the like. "
         "A floating-point tensor is moved by whole steps, 1 or a plain number of the sample. If integers "
         "follow the steps above 0, nearly all of them being one too high at two places below 0 is a "
         "finding: results that end at 0 differ by more. It is a note if the sample has no numbers below 0 "
-        "and no text about the argument allows them, or if no docstring speaks of cells or the like."
+        "and no text about the argument allows them."
     ),
     cannot_see=(
         "Ops that reject numbers below 0, or say that they round to 0; steps that are no plain number, or "
