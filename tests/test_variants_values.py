@@ -361,7 +361,7 @@ def test_an_op_that_compares_all_pairs_is_not_called_on_many_rows() -> None:
     @torch.library.custom_op("t_values::pairs", mutates_args=())
     def pairs(x: torch.Tensor) -> torch.Tensor:
         sizes.add(x.numel())
-        sum(range(x.numel() ** 2 // 200))
+        sum(range(x.numel() ** 2 // 40))  # enough on a fast machine too
         return x * 2
 
     pairs.register_fake(torch.empty_like)
