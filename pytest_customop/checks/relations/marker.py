@@ -251,9 +251,6 @@ def _with(leaves: Leaves, marks: dict[str, torch.Tensor], number: float) -> Leav
 def _script(case: Case, broken: _Broken) -> str:
     marked, number, wrong = broken
     at, one = position(case, wrong.name), marked.ordinary[0]
-    marker = f"kwargs[{marked.name!r}]"
-    if marked.name in case.op.positional_names[: len(case.sample.args)]:
-        marker = expression(case, marked.name)
     changes = "".join(
         f"    values = torch.tensor({values.tolist()}, dtype={values.dtype})\n"
         f"    places = torch.tensor({places.tolist()})\n"
@@ -265,7 +262,7 @@ def _script(case: Case, broken: _Broken) -> str:
         + call_lines(wrong.name)
         + "\ndef marked(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
         + changes
-        + f"    {marker} = number\n"
+        + f"    {expression(case, marked.name)} = number\n"
         + f"    result = call(args, kwargs)[{at}]\n"
         + "    equal = result.isnan() if number != number else result == number\n"
         + "    return result, equal\n\n\n"

@@ -182,9 +182,7 @@ def _number(value: object) -> int | None:
 
 
 def _script_of_id(case: Case, name: str, ids: tuple[int, ...]) -> str:
-    place = f"kwargs[{name!r}]"
-    if name in case.op.positional_names[: len(case.sample.args)]:
-        place = expression(case, name)
+    place = expression(case, name)
     return (
         CALL
         + "\n\ndef result(number):\n    args, kwargs = inputs()\n    args = list(args)\n"

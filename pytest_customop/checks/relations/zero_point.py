@@ -214,17 +214,10 @@ def _results(
 
 def _script(case: Case, broken: _Broken) -> str:
     quantized, (values, point), wrong = broken
-    places = {
-        path: expression(case, path)
-        if path in dict(case.inputs().tensors()) or path in _positional(case)
-        else f"kwargs[{path!r}]"
-        for path in (quantized.q, quantized.zero_point, quantized.scale)
-    }
-    q, zero_point, scale = places.values()
-    number = isinstance(point, int)
+    q, zero_point, scale = (expression(case, path) for path in quantized[:3])
     fill = (
         f"{point} * factor"
-        if number
+        if isinstance(point, int)
         else f"torch.full_like({zero_point}, {point.flatten()[0]} * factor)"
     )
     return (
@@ -237,10 +230,6 @@ def _script(case: Case, broken: _Broken) -> str:
         + f"    return call(args, kwargs)[{position(case, wrong.name)}]\n\n\n"
         + "torch.testing.assert_close(real(2), real(1), rtol=1e-3, atol=1e-5)\n"
     )
-
-
-def _positional(case: Case) -> list[str]:
-    return list(case.op.positional_names[: len(case.sample.args)])
 
 
 def _has_zero_point(op: Op) -> bool:
