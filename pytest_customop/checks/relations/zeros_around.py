@@ -51,7 +51,7 @@ class _Around(NamedTuple):
         first, last = (count, size) if self.before else (0, size - count)
         return Part(f"{first} to {last - 1}", f"torch.arange({first}, {last})")
 
-    def positions(self, count: int, size: int) -> str:
+    def equal(self, count: int, size: int) -> str:
         """Code of a position for each entry: of the entry that it equals."""
         bound = f"min={count}" if self.before else f"max={size - count - 1}"
         return f"torch.arange({size}).clamp({bound})"
@@ -63,9 +63,7 @@ class _Around(NamedTuple):
     def arguments(self, group: DimGroup, count: int, size: int, given: Arguments) -> Arguments:
         """The arguments with entries that do not count in place of the first or last ones."""
         if not self.zeros:
-            kept = self.kept(count, size).positions
-            index = torch.arange(size).clamp(int(kept[0]), int(kept[-1]))
-            return group.taken(given, index)
+            return group.taken(given, Part("", self.equal(count, size)).positions)
         first = 0 if self.before else size - count
 
         def changed(name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -103,9 +101,7 @@ def _look(case: Case, group: DimGroup) -> Learned:
         rules = _learned_rules(case, group, around)
         learned |= bool(rules)
         for count in _counts(group) if rules else ():
-            violation = partial(
-                _violation, group=group, around=around, count=count, size=group.size, rules=rules
-            )
+            violation = partial(_violation, group=group, around=around, count=count, rules=rules)
             wrong = violation(Rearranged(case, group))
             if wrong is None or not is_confirmed(case, group, violation, wrong):
                 continue
@@ -158,7 +154,7 @@ def _rules_of(case: Case, group: DimGroup, around: _Around, size: int, draw: int
     if alone is None:
         return {}
     of_outputs = {name: dims for name, dims in rules.items() if name in alone}
-    if not any(_rules_that_hold(calls, alone, kept, of_outputs, False).values()):
+    if not any(_rules_that_hold(_Among(calls, kept, alone), of_outputs, False).values()):
         return {}  # each entry is computed by itself
     for count in (1, group.trusted):
         rules = _hold_among(calls, group, around, count, size, rules)
@@ -167,62 +163,71 @@ def _rules_of(case: Case, group: DimGroup, around: _Around, size: int, draw: int
     return rules
 
 
+class _Among(NamedTuple):
+    """Calls on entries of which some do not count.
+
+    Args:
+        calls: whose `whole` has all entries.
+        kept: the positions of those that count.
+        alone: the results of these alone.
+    """
+
+    calls: Rearranged
+    kept: torch.Tensor
+    alone: Results
+
+
+def _among(
+    calls: Rearranged, group: DimGroup, around: _Around, count: int, size: int, rules: _Rules
+) -> _Among | None:
+    """The calls with so many entries that do not count; None where the op raises."""
+    among = calls.changed(partial(around.arguments, group, count, size))
+    kept = around.kept(count, size).positions
+    alone = among.taken(kept, _along(rules)) if among.whole is not None else None
+    return None if alone is None else _Among(among, kept, alone)
+
+
 def _hold_among(
     calls: Rearranged, group: DimGroup, around: _Around, count: int, size: int, rules: _Rules
 ) -> _Rules:
     """The rules that hold with so many entries that do not count."""
-    among = calls.changed(partial(around.arguments, group, count, size))
-    kept = around.kept(count, size).positions
-    if among.whole is None:
+    among = _among(calls, group, around, count, size, rules)
+    if among is None:
         return {}
-    alone = among.taken(kept, _along(rules))
-    if alone is None:
-        return {}
-    held = _rules_that_hold(among, alone, kept, rules, True)
+    held = _rules_that_hold(among, rules, True)
     return {name: dims for name, dims in held.items() if dims}
 
 
-def _rules_that_hold(
-    calls: Rearranged, alone: Results, kept: torch.Tensor, rules: _Rules, holds: bool
-) -> _Rules:
-    """The dims of each result along which the entries are those of the call of them alone.
+def _rules_that_hold(among: _Among, rules: _Rules, holds: bool) -> _Rules:
+    """The dims of each result along which the entries that count are those of the call of them alone.
 
     Args:
-        calls: whose `whole` has all entries.
-        alone: the results of the others.
-        kept: their positions.
         holds: False: the dims along which they are not.
     """
     return {
-        name: frozenset(
-            dim for dim in dims if (_wrong(calls, name, alone, kept, dim) is None) == holds
-        )
+        name: frozenset(dim for dim in dims if (_wrong(among, name, dim) is None) == holds)
         for name, dims in rules.items()
     }
 
 
-def _wrong(
-    calls: Rearranged, name: str, alone: Results, kept: torch.Tensor, dim: int
-) -> Wrong | None:
+def _wrong(among: _Among, name: str, dim: int) -> Wrong | None:
     """How the result of entries alone differs from theirs among all."""
-    whole, actual = (calls.whole or {})[name], alone.get(name)
-    if whole.dim() <= dim or whole.shape[dim] <= int(kept.max()):
+    whole, actual = (among.calls.whole or {})[name], among.alone.get(name)
+    if whole.dim() <= dim or whole.shape[dim] <= int(among.kept.max()):
         return Wrong(name, "it has another shape", actual, whole)
-    return differing(calls.case, name, follow(whole, dim, kept), actual)
+    return differing(among.calls.case, name, follow(whole, dim, among.kept), actual)
 
 
 def _violation(
-    calls: Rearranged, *, group: DimGroup, around: _Around, count: int, size: int, rules: _Rules
+    calls: Rearranged, *, group: DimGroup, around: _Around, count: int, rules: _Rules
 ) -> Wrong | None:
     """The first result that differs with so many entries that do not count."""
-    among = calls.changed(partial(around.arguments, group, count, size))
-    kept = around.kept(count, size).positions
-    alone = among.taken(kept, _along(rules)) if among.whole is not None else None
-    if alone is None:
+    among = _among(calls, group, around, count, group.size, rules)
+    if among is None:
         return None
     for name, dims in rules.items():
-        if name in (among.whole or {}) and name in alone:
-            wrong = [_wrong(among, name, alone, kept, dim) for dim in dims]
+        if name in (among.calls.whole or {}) and name in among.alone:
+            wrong = [_wrong(among, name, dim) for dim in dims]
             if wrong[0] is not None and None not in wrong and wrong[0].has_one_shape:
                 return wrong[0]
     return None
@@ -246,7 +251,7 @@ def _along(rules: _Rules) -> Along:
 def _script(
     case: Case, group: DimGroup, around: _Around, count: int, wrong: Wrong, rules: _Rules
 ) -> str:
-    index, kept = around.positions(count, group.size), around.kept(count, group.size).code
+    index, kept = around.equal(count, group.size), around.kept(count, group.size).code
     lines = rearranging_lines(case, group, wrong, _along(rules))
     if around.zeros:
         lines += _with_zeros(case, group, around, count)
