@@ -72,7 +72,7 @@ def check_below_zero(case: Case) -> None:
     """Move numbers by whole steps: above 0, to learn how results follow, and then below 0."""
     skip_if_no_results(case)
     skip_if_random(case)
-    if not any(_of_integers(name, leaf) for name, leaf in case.eager.outputs):
+    if not any(_has_integers(leaf) for _, leaf in case.eager.outputs):
         raise skip("nothing-to-check", "no result has integers", unjudged=False)
     reason = "no integers follow whole steps of floating-point numbers above 0"
     broken = answer_if_taken(case, _answer, reason)
@@ -89,7 +89,7 @@ def check_below_zero(case: Case) -> None:
         )
 
 
-def _of_integers(name: str, leaf: torch.Tensor) -> bool:
+def _has_integers(leaf: torch.Tensor) -> bool:
     exact = not is_differentiable(leaf.dtype) and leaf.dtype not in (torch.bool, torch.uint8)
     return exact and leaf.numel() > 0
 
@@ -116,9 +116,11 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
             if max(above, -below) > _LARGEST:
                 continue
             rules = _rules(calls, path, step, above)
-            is_learned |= bool(rules)
+            if not rules:
+                continue
+            is_learned = True
             broken = [_wrong(calls, path, step, above, below - more, rules) for more in _FURTHER]
-            if rules and None not in broken:
+            if None not in broken:
                 return True, broken[0]
     return is_learned, None
 
@@ -177,7 +179,7 @@ def _integers(calls: Caller, path: str, step: float, count: int) -> dict[str, to
     return {
         name: leaf.long()
         for name, leaf in leaves
-        if isinstance(leaf, torch.Tensor) and _of_integers(name, leaf)
+        if isinstance(leaf, torch.Tensor) and _has_integers(leaf)
     }
 
 
