@@ -88,16 +88,6 @@ def ranked_variants(
     def derive(changed: SampleView, kind: str) -> Iterable[Step]:
         return steps_of(changed, kind, declared_dtypes, words)
 
-    def applied(steps: Callable[[], Iterable[Step]], kind: str) -> list[_Found]:
-        try:
-            changed = [(step, view.apply(step)) for step in steps()]
-            return [(step, kind, sample, call_signature(sample)) for step, sample in changed]
-        except Exception as error:  # a mistake in a module of steps
-            if on_bug is None:
-                raise
-            on_bug(kind, error)
-            return []
-
     def place(candidate: _Found) -> tuple[bool, int, bool, int]:
         step, kind, *_ = candidate
         # Steps beyond the sample give only notes and come later, except positions that an op should reject.
@@ -106,11 +96,15 @@ def ranked_variants(
         return *rank, kind == "pairs", _order(seed, op.name, step.name)
 
     alone = [kind for kind in kinds if kind != "pairs"]
-    candidates = [found for kind in alone for found in applied(partial(derive, view, kind), kind)]
+    candidates = [
+        found
+        for kind in alone
+        for found in _applied(view, kind, partial(derive, view, kind), on_bug)
+    ]
     if "pairs" in kinds:
         # A step that leads to another sample is left out: that sample has its own variants.
         new = [(step, kind) for step, kind, _, signature in candidates if signature not in seen]
-        candidates += applied(lambda: pairs.steps(view, new, derive), "pairs")
+        candidates += _applied(view, "pairs", partial(pairs.steps, view, new, derive), on_bug)
     for step, kind, changed, signature in sorted(candidates, key=place):
         if signature not in seen:
             seen.add(signature)
@@ -125,6 +119,20 @@ def ranked_variants(
                 step.beyond,
                 _aspect(view, step, kind),
             )
+
+
+def _applied(
+    view: SampleView, kind: str, steps: Callable[[], Iterable[Step]], on_bug: OnBug | None
+) -> list[_Found]:
+    """The samples that the steps of a kind lead to; none if they cannot be derived."""
+    try:
+        changed = [(step, view.apply(step)) for step in steps()]
+        return [(step, kind, sample, call_signature(sample)) for step, sample in changed]
+    except Exception as error:  # a mistake in a module of steps
+        if on_bug is None:
+            raise
+        on_bug(kind, error)
+        return []
 
 
 def _aspect(view: SampleView, step: Step, kind: str) -> str:
