@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_customop.compat.wide_arrays import Watch, wide_arrays
+from pytest_customop.compat.wide_array import Watch
+from pytest_customop.compat.wide_arrays import wide_arrays
 
 BYTES = torch.tensor([[200, 100, 7], [250, 3, 255]], dtype=torch.uint8)
 CODES = torch.tensor([[100, -100, 5], [-100, 100, 2]], dtype=torch.int8)

@@ -67,6 +67,14 @@ class Overflow(NamedTuple):
     line: int
 
 
+def running_at(is_of_author: Callable[[str], bool]) -> tuple[str, int]:
+    """File and line of the author's code that is running; empty and 0 if none is."""
+    frame = inspect.currentframe()
+    while frame is not None and not is_of_author(frame.f_code.co_filename):
+        frame = frame.f_back
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
 class _Shadow(NamedTuple):
     """What a storage would hold without overflow.
 
@@ -298,17 +306,12 @@ class ShadowValues(KernelMode):  # type: ignore[no-untyped-call]
     def _overflow(
         self, tensor: torch.Tensor, exact: torch.Tensor, wrong: torch.Tensor, name: str
     ) -> Overflow:
-        frame = inspect.currentframe()
-        while frame is not None and not self._is_of_author(frame.f_code.co_filename):
-            frame = frame.f_back
-        file, line = (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
         return Overflow(
             name,
             tensor.dtype,
             exact[wrong].flatten()[0].item(),
             tensor[wrong].flatten()[0].item(),
-            file,
-            line,
+            *running_at(self._is_of_author),
         )
 
     def _shadow_of(self, tensor: torch.Tensor) -> _Shadow | None:
