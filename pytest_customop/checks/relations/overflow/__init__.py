@@ -183,8 +183,9 @@ FINDINGS = {
             "is 605032704 in int32, and nothing raises. A cast of the result comes too late."
         ),
         fix=(
-            "Cast before the arithmetic, not after it: row.to(torch.int64) * width + column. In place of "
-            "float16 compute in float32, and in place of float32, for integers, in float64. If the numbers "
+            "Cast before the arithmetic, not after it: row.to(torch.int64) * width + column, in numpy "
+            "row.astype(np.int64). In place of float16 compute in float32, and in place of float32, for "
+            "integers, in float64. If the numbers "
             'wrap on purpose, say so in a comment ("wraps on purpose") or write '
             'checks=["-relations.overflow"].'
         ),
