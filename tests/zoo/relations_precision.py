@@ -293,6 +293,22 @@ def position_of_the_largest_score():
     )
 
 
+@aot((tensor(4, 10), 0.9), (tensor(30, 8), 0.3), **EVERY)
+def masks_what_is_improbable():
+    """Correct: keeps the most probable numbers of each row up to a sum; the rest is -inf."""
+
+    @torch.library.custom_op("zoo::masks_what_is_improbable", mutates_args=())
+    def nucleus(logits: Tensor, p: float) -> Tensor:
+        ordered, order = logits.sort(dim=-1, descending=True, stable=True)
+        shares = ordered.softmax(-1)
+        keep = torch.zeros_like(logits, dtype=torch.bool)
+        keep.scatter_(-1, order, shares.cumsum(-1) - shares < p)
+        return logits.masked_fill(~keep, -torch.inf).contiguous()
+
+    nucleus.register_fake(lambda logits, p: logits.new_empty(logits.shape))
+    return nucleus
+
+
 @aot((tensor(30, 8),), **EVERY)
 def sorted_by_a_product():
     """Correct: sorts rows by a product of their numbers."""
