@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..declare.ops import Op
 from .documentation import texts_about
+from .documented import lines_about
 
 Shape = tuple[str, ...]  # a letter or word, a number or a term for each dim
 
@@ -15,6 +16,10 @@ _DIM = r"[A-Za-z_]\w*|\d+"
 _TERM = rf"(?:{_DIM})(?:\s*[-+*/]{{1,2}}\s*(?:{_DIM}))*"
 _LISTED = re.compile(
     rf"(?<!\w)(?P<tick>`*)(?P<open>[(\[])\s*(?P<dims>{_TERM}(?:\s*,\s*{_TERM})*)\s*(?P<comma>,?)\s*[)\]]"
+)
+# Any dims, and then some with names: `(..., H, W)`.
+_ANY_BEFORE = re.compile(
+    rf"[(\[]\s*(?:\.\.\.|\u2026|\*)\s*,\s*(?P<dims>{_TERM}(?:\s*,\s*{_TERM})*)\s*[)\]]"
 )
 _LETTER = re.compile(r"[A-Z]\w?\d?")
 # Words in parentheses that are no size.
@@ -79,6 +84,17 @@ def _is_shape(match: re.Match[str], dims: Shape) -> bool:
     if len(dims) > 1 or match["comma"] or match["tick"] or match["open"] == "[":
         return True
     return _LETTER.fullmatch(dims[0]) is not None
+
+
+def may_have_entries(op: Op, argument: str, dims: int) -> bool:
+    """Whether the first dim of an argument may be one of entries: no text counts it to each of them.
+
+    In `(..., H, W)` it does where there are no more than two dims.
+    """
+    named = [
+        match["dims"].count(",") + 1 for match in _ANY_BEFORE.finditer(lines_about(op, argument))
+    ]
+    return not named or dims > min(named)
 
 
 def names_of_sizes(

@@ -578,3 +578,37 @@ def inverts_the_bits_of_marks():
 def compares_marks_with_zero():
     """Asks where the mark is 0."""
     return _marked_sum("compares_marks_with_zero", lambda mask: mask == 0)
+
+
+@aot(
+    (torch.tensor([[3], [4], [5], [2], [9], [12]]),),
+    twin_of="carries_the_label_before",
+)
+def carries_on_from_row_to_row():
+    """Correct: the rows are those of one picture, and only dims before them are independent."""
+
+    def check(image):
+        if image.dim() < 2 or image.dtype != torch.int64:
+            raise ValueError("expected pictures in int64")
+
+    @torch.library.custom_op("zoo::carries_on_from_row_to_row", mutates_args=())
+    def carried(image: Tensor) -> Tensor:
+        """The tens of each number; they are added to the next number, row by row.
+
+        image: int64 (..., H, W); leading dims are independent pictures.
+        """
+        check(image)
+        found, left = [], 0
+        size = image.shape[-2] * image.shape[-1]
+        for at, number in enumerate(image.flatten().tolist()):
+            left = 0 if at % size == 0 else left
+            found.append((number + left) // 10)
+            left = number // 10
+        return torch.tensor(found, dtype=torch.int64).reshape(image.shape)
+
+    @carried.register_fake
+    def _(image):
+        check(image)
+        return image.new_empty(image.shape)
+
+    return carried

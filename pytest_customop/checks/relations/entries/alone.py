@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ....cases.case import Case
-from ....cases.tensors import is_plain
+from ....cases.documented_shapes import may_have_entries
+from ....cases.tensors import base_name, is_plain
 from ...values.memory.calls import GRADIENT
 from .calls import Along, Rearranged, Results, Wrong, differing
 from .groups import DimGroup
@@ -19,12 +20,18 @@ _ORDERS = 10
 
 def first_dims(case: Case) -> Iterator[DimGroup]:
     """The groups of first dims of one size, with two entries or more."""
-    tensors = [(name, tensor) for name, tensor in case.inputs().tensors() if is_plain(tensor)]
-    sizes = dict.fromkeys(tensor.shape[0] for _, tensor in tensors if tensor.dim())
-    for size in sizes:
-        dims = [(name, 0) for name, tensor in tensors if tensor.dim() and tensor.shape[0] == size]
-        if size > 1:
-            yield DimGroup(tuple(dims), size, 1)
+    tensors = [
+        (name, tensor)
+        for name, tensor in case.inputs().tensors()
+        if is_plain(tensor) and tensor.dim()
+    ]
+    for size in dict.fromkeys(tensor.shape[0] for _, tensor in tensors):
+        group = [(name, tensor) for name, tensor in tensors if tensor.shape[0] == size]
+        have_entries = (
+            may_have_entries(case.op, base_name(name), tensor.dim()) for name, tensor in group
+        )
+        if size > 1 and all(have_entries):
+            yield DimGroup(tuple((name, 0) for name, _ in group), size, 1)
 
 
 class AloneEntries:
