@@ -100,3 +100,48 @@ def clears_columns_of_reflectances():
 def clears_columns_of_a_copy():
     """The copy is made for each dtype."""
     return _without("clears_columns_of_a_copy", lambda scene: scene.to(torch.float32, copy=True))
+
+
+def _scaled(name, text, dtype_of=lambda x: torch.float32):
+    """Numbers times others, in the dtype that they get; `dtype_of(x)` is that of the fake kernel."""
+
+    def check(x, scale):
+        if x.dim() != 2 or x.shape != scale.shape or x.dtype != scale.dtype:
+            raise ValueError("numbers (N, D) and as many others, please")
+
+    def scaled(x: Tensor, scale: Tensor) -> Tensor:
+        check(x, scale)
+        return (x * scale).contiguous()
+
+    scaled.__doc__ = text
+    operator = torch.library.custom_op(f"zoo::{name}", scaled, mutates_args=())
+
+    @operator.register_fake
+    def _(x, scale):
+        check(x, scale)
+        return x.new_empty((x.shape[0], x.shape[1]), dtype=dtype_of(x))
+
+    return operator
+
+
+ROWS = (torch.tensor([[0.5, 2.0], [1.5, 3.0]]), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+WRONG = {"fake.forward": "fake-dtype-mismatch"}
+
+
+@aot(ROWS, variant_findings=WRONG, shown_by=("float64", "bfloat16"))
+def fake_of_float32_alone():
+    """The fake kernel gives float32; no docstring names a dtype."""
+    return _scaled("fake_of_float32_alone", "Numbers times others.")
+
+
+@aot(ROWS, twin_of=("fake_of_float32_alone", "fake_of_the_documented_dtype"))
+def fake_of_any_dtype():
+    """The fake kernel gives the dtype of the numbers."""
+    return _scaled("fake_of_any_dtype", "Numbers times others.", lambda x: x.dtype)
+
+
+@aot(ROWS, variant_notes=WRONG)
+def fake_of_the_documented_dtype():
+    """The fake kernel gives float32, and so does the docstring."""
+    text = "Numbers times others.\n\nx, scale: float32 (N, D)\n"
+    return _scaled("fake_of_the_documented_dtype", text)

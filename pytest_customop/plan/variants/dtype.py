@@ -59,7 +59,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         if floats[0].dtype in _OTHER:
             ranks[_OTHER[floats[0].dtype]] = 2
         for dtype, rank in ranks.items():
-            yield from _all_of(dtype, floats, rank)
+            yield from _all_of(dtype, floats, rank, _undocumented(view.op, floats, dtype))
         yield from _floats_for_whole_numbers(view, floats[0].dtype)
         yield from _bytes(view.op, floats)
         yield from _wider_beside_half(view.op, floats)
@@ -97,6 +97,16 @@ def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
     named = [dtypes_of(op, base_name(tensor.path)) or every for tensor in floats]
     beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
     return [dtype for dtype in named[0] if beside and all(dtype in dtypes for dtypes in named)]
+
+
+def _undocumented(op: Op, floats: Sequence[TensorArgument], dtype: torch.dtype) -> str | None:
+    """Why a dtype leaves what is documented: a docstring gives the dtypes of a tensor, without this one."""
+    for tensor in floats:
+        name = base_name(tensor.path)
+        named = dtypes_of(op, name)
+        if tensor.dtype in named and dtype not in named:
+            return f"a dtype that the docstring does not give for {name}"
+    return None
 
 
 def _wider_beside_half(op: Op, floats: Sequence[TensorArgument]) -> Iterator[Step]:
@@ -169,7 +179,9 @@ def complex_numbers(view: SampleView) -> Iterator[Step]:
         yield from _all_of(named[0], floats, 4)
 
 
-def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> Iterator[Step]:
+def _all_of(
+    dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int, beyond: str | None = None
+) -> Iterator[Step]:
     """All floating-point tensors in one other dtype, complex ones in that of its precision."""
     are_complex = [tensor.dtype.is_complex for tensor in floats]
     has_partner = dtype in (torch.float32, torch.float64)  # among complex dtypes
@@ -191,7 +203,7 @@ def _all_of(dtype: torch.dtype, floats: Sequence[TensorArgument], rank: int) -> 
         changes,
         rank,
         reads_beyond=dtype.itemsize < floats[0].dtype.itemsize,
-        beyond="dtypes that differ in the sample made equal" if mixed else None,
+        beyond="dtypes that differ in the sample made equal" if mixed else beyond,
     )
 
 
