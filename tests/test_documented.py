@@ -12,6 +12,7 @@ from pytest_customop.cases import (
     documented_batches,
     documented_dtypes,
     documented_gradients,
+    documented_integers,
     documented_numbers,
     documented_ranges,
     documented_shapes,
@@ -785,6 +786,20 @@ def test_shapes_of_arguments(text: str, shapes: dict[str, tuple[str, ...]]) -> N
     assert documented_shapes.documented_shapes(op_with(text)) == shapes
 
 
+@pytest.mark.parametrize(
+    ("text", "dims", "entries"),
+    [
+        ("boxes: (..., H, W), leading dims are images", 2, False),
+        ("boxes: (..., H, W), leading dims are images", 3, True),
+        ("boxes: ``[*, 4]``", 1, False),
+        ("boxes: (N, 4)", 2, True),
+        ("scores: (..., H, W)", 2, True),
+    ],
+)
+def test_first_dims_of_entries(text: str, dims: int, entries: bool) -> None:
+    assert documented_shapes.may_have_entries(op_with(text), "boxes", dims) is entries
+
+
 def test_sizes_are_named_where_a_call_agrees_with_the_text() -> None:
     op = op_with("boxes: (N, 4)\nscores: (M, N)")
     names = documented_shapes.names_of_sizes
@@ -871,3 +886,40 @@ def test_an_argument_that_entries_share(text: str, shared: bool) -> None:
 )
 def test_an_argument_in_which_infinity_has_a_meaning(text: str, meant: bool) -> None:
     assert documented_numbers.gives_meaning_to("-inf", op_with(text), "boxes") is meant
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("boxes: (N, 3) int32, ``x, y, z`` from 0 to 2**21 - 1; N may be zero.", (0, 2**21 - 1)),
+        ("boxes: int64; every int64 value is a valid id", (-(2**63), 2**63 - 1)),
+        ("boxes: the full 16-bit range", (-(2**15), 2**15 - 1)),
+        ("boxes: between 1 and 31", (1, 31)),
+        ("boxes: values in [0, 2^20)", (0, 2**20 - 1)),
+        ("boxes: ``0 <= boxes[i] < 65,536``", (0, 65_535)),
+        ("boxes: 0 <= each <= 1_000_000", (0, 1_000_000)),
+        ("boxes: 0..255", (0, 255)),
+        ("boxes: -5 to 5", (-5, 5)),
+        ("boxes: int64 (N, K), K from 1 to 64", None),
+        ("boxes: from 1 to 4 elements", None),
+        ("boxes: 1 to 8 bits each", None),
+        ("boxes: int64 (3, 4)", None),
+        ("boxes: any int64 tensor", None),
+        ("boxes: 1-D, int64", None),
+        ("boxes: from 0 to N - 1", None),
+        ("boxes: 0.5 to 3.5", None),
+        ("boxes: 9 to 1", None),
+        ("scores: from 0 to 9", None),
+    ],
+)
+def test_ranges_of_integers(text: str, found: tuple[int, int] | None) -> None:
+    assert documented_integers.integer_range(op_with(text), "boxes") == found
+
+
+def test_a_range_counts_where_the_sample_is_inside() -> None:
+    assert documented_integers.allows(documented_integers.Range(0, 9), torch.tensor([0, 9]))
+    assert not documented_integers.allows(documented_integers.Range(0, 9), torch.tensor([0, 10]))
+    assert not documented_integers.allows(
+        documented_integers.Range(0, 9), torch.tensor([], dtype=torch.int64)
+    )
+    assert not documented_integers.allows(None, torch.tensor([1]))

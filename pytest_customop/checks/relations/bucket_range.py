@@ -11,6 +11,7 @@ from ...cases.argument_names import names_large_numbers, names_positions, names_
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import may_crash
+from ...cases.documented_integers import Range, integer_range
 from ...cases.tensors import base_name, is_plain
 from ...declare.inputs import TensorSpec
 from ...findings import Explanation, doc_links, fail, skip
@@ -66,7 +67,7 @@ def check_bucket_range(case: Case) -> None:
         table = broken.table
         raise fail(
             "bucket-out-of-range",
-            f"{case.op.name}: for numbers below 2**{broken.exponent} in {', '.join(limits)}, "
+            f"{case.op.name}: for numbers {_named(limits, broken.exponent)} in {', '.join(limits)}, "
             f"{table.result} holds {', '.join(map(str, broken.outside))}; for those of the sample it is "
             f"from 0 to {table.size} - 1 = {table.places - 1}",
             repro=_script(case, broken, limits),
@@ -93,8 +94,8 @@ def _tables(case: Case) -> list[_Table]:
     return tables
 
 
-def _limits(case: Case) -> dict[str, int]:
-    """The int64 arguments that stand for numbers of any size, each with the largest that it may hold."""
+def _limits(case: Case) -> dict[str, Range]:
+    """The int64 arguments that stand for numbers of any size, each with those that it may hold."""
     is_native = may_crash(case)
     specs = dict(case.sample_tensors())
     limits = {}
@@ -102,16 +103,30 @@ def _limits(case: Case) -> dict[str, int]:
         base = base_name(name)
         if tensor.dtype != torch.int64 or not is_plain(tensor) or name not in specs:
             continue
+        documented = integer_range(case.op, base)
+        if documented is not None and documented.high > int(tensor.max()):
+            limits[name] = documented
+            continue
         if not names_large_numbers(base) and (is_native or names_positions(base)):
             continue
         spec = specs[name]
         high = spec.high if isinstance(spec, TensorSpec) and spec.values is None else None
         if high is None or names_large_numbers(base):
-            limits[name] = 2**63 - 1 if high is None else int(high) - 1
+            limits[name] = Range(0, 2**63 - 1 if high is None else int(high) - 1)
     return limits
 
 
-def _broken(case: Case, tables: list[_Table], limits: Mapping[str, int]) -> _Broken | None:
+def _within(limits: Range, exponent: int) -> Range:
+    """Those whose magnitude is below 2 to a power."""
+    return Range(max(limits.low, -(2**exponent)), min(limits.high, 2**exponent))
+
+
+def _named(limits: Mapping[str, Range], exponent: int) -> str:
+    signed = any(each.low < 0 for each in limits.values())
+    return f"of both signs, nearer to 0 than 2**{exponent}," if signed else f"below 2**{exponent}"
+
+
+def _broken(case: Case, tables: list[_Table], limits: Mapping[str, Range]) -> _Broken | None:
     calls = Caller(case)
     for exponent in _EXPONENTS:
         run = calls(_filled(case.inputs(), limits, exponent))
@@ -128,20 +143,23 @@ def _broken(case: Case, tables: list[_Table], limits: Mapping[str, int]) -> _Bro
     return None
 
 
-def _filled(arguments: Arguments, limits: Mapping[str, int], exponent: int) -> Arguments:
+def _filled(arguments: Arguments, limits: Mapping[str, Range], exponent: int) -> Arguments:
     def filled(name: str, tensor: torch.Tensor) -> torch.Tensor:
         if name not in limits:
             return tensor
-        return with_random_integers(tensor, min(limits[name], 2**exponent), _SEED)
+        low, high = _within(limits[name], exponent)
+        return with_random_integers(tensor, high, _SEED, low)
 
     return arguments.map_distinct(filled)
 
 
-def _script(case: Case, broken: _Broken, limits: Mapping[str, int]) -> str:
+def _script(case: Case, broken: _Broken, limits: Mapping[str, Range]) -> str:
     table = broken.table
     lines = "".join(
-        random_integer_lines(expression(case, name), min(most, 2**broken.exponent), _SEED)
-        for name, most in limits.items()
+        random_integer_lines(expression(case, name), high, _SEED, low)
+        for name, (low, high) in (
+            (name, _within(every, broken.exponent)) for name, every in limits.items()
+        )
     )
     return (
         call_lines(table.result)
@@ -191,12 +209,14 @@ CHECK = Check(
     catches=(
         "Places outside of a table: a hash that becomes negative for large ids, a key that overflows. If "
         "an integer result of the sample is always below an argument such as num_buckets, it must be so "
-        "for ids up to 2**31, 2**40 and 2**62 too, within tensor(high=). One number outside may stand for "
-        "missing places; several are a finding."
+        "for ids up to 2**31, 2**40 and 2**62 too, within tensor(high=) or a range that a docstring gives, "
+        "and for ids below 0 if that has such. One number outside may stand for missing places; several "
+        "are a finding."
     ),
     cannot_see=(
-        "Ops whose table size is not an argument, and integers below 0. Native kernels get larger numbers "
-        "only in arguments that are named like ids, keys, hashes or times."
+        "Ops whose table size is not an argument, and integers below 0 that no docstring allows. Native "
+        "kernels get larger numbers only in arguments that are named like ids, keys, hashes or times, or "
+        "whose range a docstring gives."
     ),
     cost="calls",
 )

@@ -1,4 +1,4 @@
-"""Positions of two dtypes with larger numbers beside them, so that a product of both exceeds 32 bits."""
+"""Positions of two dtypes that are larger, or have larger numbers beside them, as for a product of both."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from ...cases.argument_names import names_dims, names_seed
 from ...cases.arguments import Arguments
 from ...cases.case import Case
+from ...cases.documented_integers import allows, integer_range
 from ...cases.tensors import base_name
 from ...findings import CheckSkipped
 from ..values.memory.calls import Caller, plain_arguments, with_argument
@@ -52,6 +53,15 @@ def larger_bounds(case: Case, positions: list[str]) -> Iterator[dict[str, int]]:
             yield dict.fromkeys(places, 7 + ceil((_BITS / highest) ** (1 / (len(places) - 1))))
 
 
+def documented_numbers(case: Case, positions: list[str]) -> Iterator[dict[str, int]]:
+    """For each of the positions, the largest of a documented range, as far as int32 holds it."""
+    tensors = dict(case.inputs().tensors())
+    for name in positions if case.base_case is None else ():
+        documented = integer_range(case.op, base_name(name))
+        if documented is not None and allows(documented, tensors[name]):
+            yield {name: min(documented.high, _BITS // 2 - 1)}
+
+
 def disagreement_with(
     case: Case, bounds: Mapping[str, int], cast: Callable[[Arguments], Arguments]
 ) -> Disagreement | None:
@@ -60,7 +70,7 @@ def disagreement_with(
     The calls are made in a copy of this process. Without one, there is no difference.
 
     Args:
-        bounds: the numbers, by argument.
+        bounds: the numbers, by argument; those of a tensor are all that one.
         cast: gives the positions another dtype.
     """
 
@@ -68,8 +78,12 @@ def disagreement_with(
         calls = Caller(plain)
         runs = []
         for arguments in (plain.inputs(), cast(plain.inputs())):
+            tensors = dict(arguments.tensors())
             for name, bound in bounds.items():
-                arguments = with_argument(arguments, name, bound)
+                if name in tensors:
+                    tensors[name].fill_(bound)
+                else:
+                    arguments = with_argument(arguments, name, bound)
             runs.append(calls(arguments))
         if any(run.error is not None for run in runs):
             return None

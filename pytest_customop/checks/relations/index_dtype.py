@@ -13,6 +13,7 @@ from ...cases.case import Case
 from ...cases.crash_risk import crash_risk, may_crash
 from ...cases.documented import hashes_bytes
 from ...cases.documented_dtypes import dtypes_of, is_same_in_integer_dtypes
+from ...cases.documented_integers import integer_range
 from ...cases.tensors import base_name, is_plain
 from ...core.forked import Send
 from ...core.tracebacks import error_line
@@ -29,7 +30,7 @@ from ..values.memory.calls import (
 )
 from ..values.memory.forked_calls import run_calls_in_copy
 from .compare import disagreement, everything, is_unsteady
-from .index_bounds import SMALL, disagreement_with, larger_bounds
+from .index_bounds import SMALL, disagreement_with, documented_numbers, larger_bounds
 from .scripts import call_lines, compare_lines
 
 _OTHER = {torch.int32: torch.int64, torch.int64: torch.int32}
@@ -72,7 +73,7 @@ def check_index_dtype(case: Case) -> None:
         raise skip("nothing-to-check", reason, unjudged=False)
     if verdict.wrong:
         raise _failure(case, positions, verdict)
-    for bounds in larger_bounds(case, positions):
+    for bounds in (*larger_bounds(case, positions), *documented_numbers(case, positions)):
         wrong = disagreement_with(case, bounds, lambda given: _cast(given, positions))
         if wrong is not None:
             raise _failure(case, positions, _Verdict(wrong=str(wrong), result=wrong.name), bounds)
@@ -89,9 +90,10 @@ def _failure(
         changed: other values of arguments, with which it is wrong.
     """
     changed = changed or {}
+    numbers = {name for name in changed if name not in positions}
     grid = {base_name(name): value for name, value in changed.items()}
     others = "".join(
-        f", {name}={value}" if name in changed else f", every number of {name} {value}"
+        f", {name}={value}" if name in numbers else f", every number of {name} {value},"
         for name, value in grid.items()
     )
     is_gradient = verdict.result.startswith(GRADIENT)
@@ -184,9 +186,11 @@ def _names_places(name: str) -> bool:
 def _positions(arguments: Arguments) -> list[str]:
     """The paths of the arguments that hold positions, by their names and their values.
 
-    If a docstring says that integers of any dtype give the same, all that int32 holds.
+    If a docstring says that integers of any dtype give the same, all that int32 holds. So do those named
+    like positions for which it allows both dtypes and gives a range of numbers.
     """
-    said = is_same_in_integer_dtypes(arguments.op)
+    op = arguments.op
+    said = is_same_in_integer_dtypes(op)
     sizes = [tensor.numel() for _, tensor in arguments.tensors()]
     limit = max(sizes, default=0) + _SPARE
     return [
@@ -195,9 +199,14 @@ def _positions(arguments: Arguments) -> list[str]:
         if (said or _names_places(base_name(name)))
         and tensor.dtype in _OTHER
         and is_plain(tensor)
-        and base_name(name) not in arguments.op.mutated
-        and bool((tensor.abs() <= (_HIGHEST if said else limit)).all())
+        and base_name(name) not in op.mutated
+        and bool((tensor.abs() <= (_HIGHEST if said or _has_range(op, name) else limit)).all())
     ]
+
+
+def _has_range(op: Op, name: str) -> bool:
+    base = base_name(name)
+    return {*_OTHER} <= {*dtypes_of(op, base)} and integer_range(op, base) is not None
 
 
 def _cast(arguments: Arguments, names: list[str]) -> Arguments:
@@ -228,7 +237,11 @@ def _dtypes(case: Case, names: list[str]) -> str:
 
 def _script(case: Case, names: list[str], result: str, changed: Mapping[str, int]) -> str:
     tensors = dict(case.inputs().tensors())
-    others = [f"{expression(case, name)} = {value}" for name, value in changed.items()]
+    others = [
+        f"{place} = {f'torch.full_like({place}, {value})' if name in tensors else value}"
+        for name, value in changed.items()
+        for place in [expression(case, name)]
+    ]
     lines = [
         f"flat = {place}.to({_OTHER[tensors[name].dtype]}).flatten()\n"
         f"behind = torch.cat([flat, torch.zeros_like(flat)])\n"
@@ -305,7 +318,8 @@ CHECK = Check(
         "may stand for missing values. If a docstring says that the results are the same in whichever "
         "integer dtype, all integers are tried so. A native kernel is called in a copy of the process. An "
         "integer argument that positions stay below, such as the number of nodes, is made so large that "
-        "its products with them need more than 32 bits."
+        "its products with them need more than 32 bits. Where a docstring allows both dtypes and gives a "
+        "range of numbers, also its largest."
     ),
     cannot_see=(
         "Arguments that are not named like positions, or hold numbers far above all sizes: seeds, packed "

@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 
 
-def with_random_integers(tensor: torch.Tensor, top: int, seed: int) -> torch.Tensor:
-    """A tensor like this one with random integers from 0 to `top` - 1."""
-    drawn = torch.randint(0, top, tensor.shape, generator=torch.Generator().manual_seed(seed))
+def with_random_integers(tensor: torch.Tensor, top: int, seed: int, low: int = 0) -> torch.Tensor:
+    """A tensor like this one with random integers from `low` to `top` - 1."""
+    drawn = torch.randint(low, top, tensor.shape, generator=torch.Generator().manual_seed(seed))
     return torch.empty_like(tensor).copy_(drawn)
 
 
-def random_integer_lines(place: str, top: int, seed: int) -> str:
+def random_integer_lines(place: str, top: int, seed: int, low: int = 0) -> str:
     """Script lines that do the same with the argument at a place, such as `args[0]`."""
     return (
-        f"drawn = torch.randint(0, {top}, {place}.shape, "
+        f"drawn = torch.randint({low}, {top}, {place}.shape, "
         f"generator=torch.Generator().manual_seed({seed}))\n"
         f"{place} = torch.empty_like({place}).copy_(drawn)\n"
     )

@@ -1,7 +1,8 @@
 """Variants of numbers: one more or less, doubled, half, 0, 1, negative, plus 0.5, a size, an earlier one.
 
-For native code, in which a buffer may be too small, also a large number. For floats, also a number that
-scales a size to a non-integer. First, the numbers of which a docstring says what they mean.
+For native code, in which a buffer may be too small, also a large number; the largest of a documented range.
+For floats, also a number that scales a size to a non-integer. First, the numbers of which a docstring says
+what they mean.
 
 The op decides which of them it accepts. Other negative numbers in place of others are beyond the sample,
 and so are numbers for which integers among the tensors may be too large. For a kernel that may read out of
@@ -19,6 +20,7 @@ import torch
 
 from ...cases.argument_names import names_dims, names_positions, names_tolerance
 from ...cases.documented import cuts_off
+from ...cases.documented_integers import Range, integer_range
 from ...cases.documented_numbers import numbers_with_meaning
 from ...declare.variant import Step
 from .sample_view import SampleView
@@ -148,6 +150,7 @@ def _ints(view: SampleView, name: str, value: int, optional: bool) -> Iterator[S
         ("-1", -1, 11),
         *((f"size_{size}", size, 4) for size in _last_sizes(view)),
         *((f"is.{other_name}", number, 4) for other_name, number in _numbers_before(view, name)),
+        *(("largest", documented.high, 4) for documented in _documented(view, name, value)),
     ]
     if view.may_read_outside and value > 0:
         others.append(("large", value + _BUFFER, 6))
@@ -159,6 +162,13 @@ def _ints(view: SampleView, name: str, value: int, optional: bool) -> Iterator[S
             # With 1, as a width or a stride, an op may do nothing and return its input.
             tie = 2 if number == 1 else 3
             yield _step(name, step, number, rank + tie * tied, beyond)
+
+
+def _documented(view: SampleView, name: str, value: int) -> Iterator[Range]:
+    """The range that a docstring gives, if the sample's number is in it."""
+    documented = integer_range(view.op, name)
+    if documented is not None and documented.low <= value <= documented.high:
+        yield documented
 
 
 def _last_sizes(view: SampleView) -> list[int]:

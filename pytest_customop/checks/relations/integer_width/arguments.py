@@ -9,6 +9,7 @@ import torch
 from ....cases.argument_names import names_positions, names_seed
 from ....cases.case import Case
 from ....cases.documented_dtypes import has_all_numbers
+from ....cases.documented_integers import allows, integer_range
 from ....cases.tensors import base_name, is_plain
 from ....declare.inputs import TensorSpec
 from .fills import Limits
@@ -49,19 +50,23 @@ def narrow_arguments(case: Case) -> list[Argument]:
         if names_positions(base) or names_seed(base) or tensor.dtype not in WIDER:
             continue
         if name in specs and is_plain(tensor) and tensor.numel() > 0:
-            has_all = has_all_numbers(case.op, base, 8 * tensor.dtype.itemsize)
-            shown = _shown(specs[name], tensor, has_all)
-            limits = (
-                shown if isinstance(specs[name], TensorSpec) and not _listed(specs[name]) else None
-            )
-            arguments.append(
-                Argument(name, tensor.dtype, limits or _dtype_limits(tensor.dtype), shown)
-            )
+            arguments.append(_argument(case, name, specs[name], tensor))
     return arguments
 
 
-def _listed(spec: TensorSpec | torch.Tensor) -> bool:
-    return isinstance(spec, TensorSpec) and spec.values is not None
+def _argument(
+    case: Case, name: str, spec: TensorSpec | torch.Tensor, tensor: torch.Tensor
+) -> Argument:
+    """What is known of one argument: by its docstring, or else by its sample."""
+    every, base = _dtype_limits(tensor.dtype), base_name(name)
+    described = isinstance(spec, TensorSpec) and spec.values is None
+    documented = integer_range(case.op, base)
+    if documented is not None and allows(documented, tensor) and not described:
+        said = Limits(max(documented.low, every.low), min(documented.high, every.high))
+        return Argument(name, tensor.dtype, said, said)
+    has_all = has_all_numbers(case.op, base, 8 * tensor.dtype.itemsize)
+    shown = _shown(spec, tensor, has_all)
+    return Argument(name, tensor.dtype, shown if described else every, shown)
 
 
 def _dtype_limits(dtype: torch.dtype) -> Limits:

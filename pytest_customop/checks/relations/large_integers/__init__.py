@@ -10,11 +10,13 @@ import torch
 from ....cases.argument_names import names_large_numbers, names_positions, names_seed
 from ....cases.case import Case
 from ....cases.crash_risk import may_crash
+from ....cases.documented_integers import integer_range
 from ....cases.documented_numbers import are_boundaries, may_be_large
 from ....cases.dtype_code import dtype_code
 from ....cases.tensors import base_name, is_plain
 from ....core.wording import listed_briefly
 from ....declare.inputs import TensorSpec
+from ....declare.ops import Op
 from ....findings import Explanation, doc_links, fail, skip
 from ...check import Check
 from ...values.memory.calls import expression, skip_if_no_results, skip_if_random
@@ -42,6 +44,9 @@ def check_large_integers(case: Case) -> None:
         reason = f"{code.wraps} says that integers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
     lowest, highest = _limits(case, arguments)
+    if highest < _LARGE:
+        reason = "the sample or a docstring says that the integers are small"
+        raise skip("nothing-to-check", reason, unjudged=False)
     fractions = all(names_large_numbers(base_name(name)) for name in arguments)
     verdict = answer_of_copy(
         case, lambda plain: Shifts(plain, lowest, highest, fractions=fractions).verdict()
@@ -51,7 +56,7 @@ def check_large_integers(case: Case) -> None:
     if verdict.wrong:
         shown_on = None
         shown = all(_shows_large(name, arguments[name]) for name in verdict.names)
-        if not (shown or any(may_be_large(case.op, base_name(name)) for name in verdict.names)):
+        if not (shown or any(_may_be_large(case.op, name) for name in verdict.names)):
             shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
         raise fail(
             "large-integers-differ",
@@ -81,9 +86,16 @@ def _arguments(case: Case) -> dict[str, TensorSpec | torch.Tensor]:
             continue
         if tensor.dtype != torch.int64 or not is_plain(tensor) or not tensor.numel():
             continue
-        if not is_native or _shows_large(name, specs[name]):
+        if not is_native or _shows_large(name, specs[name]) or _may_be_large(case.op, name):
             arguments[name] = specs[name]
     return arguments
+
+
+def _may_be_large(op: Op, name: str) -> bool:
+    """Whether a docstring allows large numbers."""
+    documented = integer_range(op, base_name(name))
+    is_large = documented is not None and documented.high >= _LARGE
+    return is_large or may_be_large(op, base_name(name))
 
 
 def _shows_large(name: str, spec: TensorSpec | torch.Tensor) -> bool:
@@ -105,6 +117,10 @@ def _limits(
         described = isinstance(spec, TensorSpec) and spec.values is None
         low = spec.low if isinstance(spec, TensorSpec) and described else None
         high = spec.high if isinstance(spec, TensorSpec) and described else None
+        documented = integer_range(case.op, base_name(name))
+        if documented is not None:
+            low = documented.low if low is None else low
+            high = documented.high + 1 if high is None else high
         lowest[name] = max(0, int(low)) if low is not None else 0
         highest = min(highest, int(high) - 1) if high is not None else highest
     return lowest, highest
