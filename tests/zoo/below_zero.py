@@ -84,3 +84,44 @@ def fractions_are_cut_off():
 def cells_of_numbers_from_zero_on():
     """The sample has no number below 0, and no text allows one."""
     return _numbers("cells_of_numbers_from_zero_on", lambda x: x, CELLS, "how far each has come")
+
+
+def _counts(name, rounded):
+    """How many rows lie in each cell that has some; `rounded(multiples)` of a size."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def counts(x: Tensor, size: float) -> Tensor:
+        if x.dim() != 2 or not x.is_floating_point() or size <= 0:
+            raise ValueError("floating-point numbers (N, D) and a size above 0, please")
+        return torch.unique(rounded(x / size).to(torch.int64), dim=0, return_counts=True)[1]
+
+    @counts.register_fake
+    def fake(x, size):
+        return x.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64)
+
+    fake.__doc__ = """The number of points in each voxel, in the order of their corners.
+
+    x: (N, D), any real numbers.
+    """
+    return counts
+
+
+POINTS = (torch.linspace(0.1, 7.7, 24).reshape(12, 2) % 2.7, 0.5)
+
+
+@aot(POINTS, expected={"relations.below_zero": CODE})
+def counts_two_cells_as_one():
+    """The cells on both sides of 0 are one."""
+    return _counts("counts_two_cells_as_one", lambda x: x)
+
+
+@aot(POINTS, twin_of="counts_two_cells_as_one")
+def counts_each_cell():
+    """Numbers are rounded down first."""
+    return _counts("counts_each_cell", torch.floor)
+
+
+@aot(POINTS)
+def counts_cells_from_the_lowest():
+    """The first cell begins at the lowest number."""
+    return _counts("counts_cells_from_the_lowest", lambda x: x - x.amin(0) if x.numel() else x)

@@ -6,27 +6,29 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
-from ...cases.arguments import Arguments
-from ...cases.case import Case
-from ...cases.documented import lines_about, sentences
-from ...cases.tensors import base_name, is_differentiable, is_plain
-from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail, skip
-from ..check import Check
-from ..values.memory.calls import (
+from ....cases.arguments import Arguments
+from ....cases.case import Case
+from ....cases.documented import lines_about, sentences
+from ....cases.tensors import base_name, is_differentiable, is_plain
+from ....declare.ops import Op
+from ....findings import Explanation, doc_links, fail, skip
+from ...check import Check
+from ...values.memory.calls import (
     Caller,
     copied_results,
     expression,
     skip_if_no_results,
     skip_if_random,
 )
-from ..values.memory.limited_copy import answer_if_taken
-from .compare import in_double_if_taken
-from .scripts import call_lines, position
+from ...values.memory.limited_copy import answer_if_taken
+from ..compare import in_double_if_taken
+from ..scripts import call_lines, position
+from .across import changed_across_zero
 
 _STEPS = (1, 2, 5)  # that the rule is learned from
 _FURTHER = (3, 10)  # steps below 0
@@ -44,20 +46,21 @@ _CELLS = re.compile(
 # The text about an argument allows numbers below 0.
 _NEGATIVE = re.compile(
     r"\bnegative\b(?<!non-negative)|(?<![\w.)\]])-\s?\d|\bsigned\b|\b(below|either side of) (0|zero)\b"
-    r"|\bany (real|finite|number|position|coordinate)s?\b|\bfrom -",
+    r"|\bany (real|finite|number|position|coordinate)s?\b|\bfrom -|\banywhere\b|\b(both|either) signs?\b",
     re.I,
 )
 
 
 class _Broken(NamedTuple):
-    """A result that is one too high for numbers below 0.
+    """A result that is one too high for numbers below 0, or that changes where 0 is among the numbers.
 
     Args:
         path: of the numbers.
-        step: that moves the result by whole numbers.
+        step: that moves the result by whole numbers, or leaves it as it is.
         above, below: how many steps are added for numbers above 0, and for those below.
         result: its name.
         text: how it differs.
+        stays: whether steps leave it as it is.
     """
 
     path: str
@@ -66,6 +69,18 @@ class _Broken(NamedTuple):
     below: int
     result: str
     text: str
+    stays: bool = False
+
+    def __str__(self) -> str:
+        if self.stays:
+            return (
+                f"{self.result} stays the same with steps of {self.step:g} added to {self.path}, but not "
+                f"if 0 is among the numbers: with {self.below * self.step:g} added {self.text}"
+            )
+        return (
+            f"for numbers above 0, {self.result} follows {self.path} in steps of {self.step:g}; below 0 it "
+            f"is one too high: {self.text}"
+        )
 
 
 def check_below_zero(case: Case) -> None:
@@ -82,8 +97,7 @@ def check_below_zero(case: Case) -> None:
             shown_on = replace(case, beyond=case.beyond or "numbers below 0")
         raise fail(
             "truncated-below-zero",
-            f"{case.op.name}: for numbers above 0, {broken.result} follows {broken.path} in steps of "
-            f"{broken.step:g}; below 0 it is one too high: {broken.text}",
+            f"{case.op.name}: {broken}",
             repro=_script(case, broken),
             case=shown_on,
         )
@@ -117,6 +131,11 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
                 continue
             rules = _rules(calls, path, step, above)
             if not rules:
+                across = changed_across_zero(tensor, step, partial(_integers, calls, path, step))
+                if across is not None:
+                    return True, _Broken(
+                        path, step, above, across.steps, across.result, across.text, True
+                    )
                 continue
             is_learned = True
             broken = [_wrong(calls, path, step, above, below - more, rules) for more in _FURTHER]
@@ -173,7 +192,7 @@ def _wrong(
     return None
 
 
-def _integers(calls: Caller, path: str, step: float, count: int) -> dict[str, torch.Tensor]:
+def _integers(calls: Caller, path: str, step: float, count: float) -> dict[str, torch.Tensor]:
     """The results of integers, as int64, with so many steps added; none where the op raises."""
     leaves = copied_results(calls(_moved(calls.case, path, step * count))) or ()
     return {
@@ -197,8 +216,13 @@ def _script(case: Case, broken: _Broken) -> str:
         + "\ndef result(steps):\n    args, kwargs = inputs()\n    args = list(args)\n"
         + f"    {place} = {place}.detach() + {broken.step!r} * steps\n"
         + f"    return call(args, kwargs)[{at}].long()\n\n\n"
-        + f"above = result({broken.above})\ntimes = result({broken.above + 1}) - above\n"
-        + f"expected = above + times * {broken.below - broken.above}\n"
+        + f"above = result({broken.above})\n"
+        + (
+            "expected = above\n"
+            if broken.stays
+            else f"times = result({broken.above + 1}) - above\n"
+            f"expected = above + times * {broken.below - broken.above}\n"
+        )
         + f"torch.testing.assert_close(result({broken.below}), expected)\n"
     )
 
@@ -213,7 +237,8 @@ FINDINGS = {
     "truncated-below-zero": Explanation(
         meaning=(
             "For numbers above 0 an integer result follows them in steps: each step more adds the same. "
-            "For numbers below 0 it is one too high, as if they were cut off to 0 and not rounded down."
+            "For numbers below 0 it is one too high, as if they were cut off to 0 and not rounded down. Or "
+            "it stays the same with each step, above 0 and below, but not if 0 is among the numbers."
         ),
         why=(
             "`.long()`, `.int()`, `astype(int)` and a cast in C++ cut off the fraction, which is rounding "
@@ -248,8 +273,9 @@ CHECK = Check(
         "grid, buckets of time, tiles or the like. "
         "A floating-point tensor is moved by whole steps, 1 or a plain number of the sample. If integers "
         "follow the steps above 0, nearly all of them being one too high at two places below 0 is a "
-        "finding: results that end at 0 differ by more. It is a note if the sample has no numbers below 0 "
-        "and no text about the argument allows them."
+        "finding: results that end at 0 differ by more. So are integers, such as counts, that stay the "
+        "same with whole steps above 0 and below, change with parts of a step, and are others if 0 is "
+        "among the numbers. It is a note if the sample has no numbers below 0 and no text about the argument allows them."
     ),
     cannot_see=(
         "Ops that reject numbers below 0, or say that they round to 0; steps that are no plain number, or "
