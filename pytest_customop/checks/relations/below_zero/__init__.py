@@ -275,7 +275,8 @@ CHECK = Check(
         "follow the steps above 0, nearly all of them being one too high at two places below 0 is a "
         "finding: results that end at 0 differ by more. So are integers, such as counts, that stay the "
         "same with whole steps above 0 and below, change with parts of a step, and are others if 0 is "
-        "among the numbers. It is a note if the sample has no numbers below 0 and no text about the argument allows them."
+        "among the numbers. It is a note if the sample has no numbers below 0 and no text about the "
+        "argument allows them."
     ),
     cannot_see=(
         "Ops that reject numbers below 0, or say that they round to 0; steps that are no plain number, or "
