@@ -14,7 +14,7 @@ from ...cases.documented import keeps_groups_apart
 from ...cases.tensors import is_plain
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import Caller, results, skip_if_no_results, skip_if_random
+from ..values.memory.calls import Caller, results, skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
 
 _MOST = 8  # groups
@@ -60,8 +60,7 @@ _TRIALS = (
 
 def check_groups(case: Case) -> None:
     """Call the op on all entries, and on those of each group."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if names_limit(case.op):
         reason = "a docstring names a limit, which may hold for all groups together"
         raise skip("nothing-to-check", reason, unjudged=False)

@@ -25,8 +25,7 @@ from ..values.memory.calls import (
     GRADIENT,
     Caller,
     expression,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from ..values.memory.forked_calls import run_calls_in_copy
 from .compare import disagreement, everything, is_unsteady
@@ -54,8 +53,7 @@ class _Verdict(NamedTuple):
 
 def check_index_dtype(case: Case) -> None:
     """Call the op with its positions in the other of the two dtypes."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     positions = _positions(case.inputs())
     if not positions:
         reason = "no argument is named like positions and looks like them"

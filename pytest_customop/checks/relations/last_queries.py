@@ -14,7 +14,7 @@ from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import skip_if_no_results, skip_if_random
+from ..values.memory.calls import skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
 from .entries.calls import Rearranged, Wrong, differing
 from .entries.groups import DimGroup
@@ -39,8 +39,7 @@ class _Broken(NamedTuple):
 
 def check_last_queries(case: Case) -> None:
     """Call the op with its last queries alone, and all keys."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     group = _queries(case)
     if group is None:
         reason = "the sample has fewer than two queries, or other dims than the docstring"

@@ -21,8 +21,7 @@ from ..values.memory.calls import (
     Leaves,
     copied_results,
     expression,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
     with_argument,
 )
 from ..values.memory.limited_copy import answer_if_taken
@@ -80,8 +79,7 @@ def check_marker(case: Case) -> None:
     If two ordinary numbers give the same, and elements that equal no marker something else, then 0 must
     give the same too, and so must NaN and infinity if a docstring speaks of them.
     """
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if not any(_marked(case)):
         reason = "no argument is a number that marks elements of a tensor"
         raise skip("nothing-to-check", reason, unjudged=False)

@@ -19,8 +19,7 @@ from ..values.memory.calls import (
     Leaves,
     copied_results,
     expression,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
     with_argument,
 )
 from ..values.memory.limited_copy import answer_if_taken
@@ -80,8 +79,7 @@ _BACKS = (
 
 def check_one_sign(case: Case) -> None:
     """Add a number that makes all numbers positive, and one that makes them negative."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     path = _quantized(case)
     if path is None:
         reason = "the op has no single tensor to quantize, with numbers of both signs"

@@ -22,8 +22,7 @@ from ..values.memory.calls import (
     copied_results,
     expression,
     first_difference,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
     with_argument,
 )
 from .compare import Disagreement, disagreement
@@ -43,8 +42,7 @@ _READ = 4096  # integers of a tensor that are looked at
 
 def check_optional_zero(case: Case) -> None:
     """Compare the results for 0 with those for None, and for a number next to 0, or another id."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if may_crash(case):
         reason = "a kernel in C++ does not mistake 0 for no value"
         raise skip("nothing-to-check", reason, unjudged=False)

@@ -22,8 +22,7 @@ from ..values.memory.calls import (
     Leaves,
     copied_results,
     expression,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, in_double_if_taken
@@ -90,8 +89,7 @@ def check_period(case: Case) -> None:
     Where results stay the same for one number of periods, also with the row a part of a period away, they
     must do so for all.
     """
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if _is_restricted(case.op):
         reason = "a docstring gives numbers a range"
         raise skip("nothing-to-check", reason, unjudged=False)

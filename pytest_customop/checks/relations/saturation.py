@@ -22,8 +22,7 @@ from ..values.memory.calls import (
     copied,
     expression,
     results,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from ..values.memory.limited_copy import answer_safely
 from .precision.randomness import may_be_random
@@ -65,8 +64,7 @@ def check_saturation(case: Case) -> None:
     Where integers only grow, or only fall, over the numbers of the sample's range, they must not turn back
     beyond it.
     """
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if not any(_pairs(case)):
         reason = "no result has narrow integers for the elements of a floating-point argument"
         raise skip("nothing-to-check", reason, unjudged=False)

@@ -19,8 +19,7 @@ from ..values.memory.calls import (
     Leaves,
     copied_results,
     expression,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
     with_argument,
 )
 from ..values.memory.limited_copy import answer_if_taken
@@ -73,8 +72,7 @@ _TRIALS = (
 
 def check_short_group(case: Case) -> None:
     """Call the op on one row, in a group of its length and in larger ones, which are not full."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if not any(_sizes(case)):
         reason = "the op has no single tensor, or no size of groups"
         raise skip("nothing-to-check", reason, unjudged=False)

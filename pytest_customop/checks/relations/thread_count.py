@@ -21,8 +21,7 @@ from ..values.memory.calls import (
     Caller,
     Leaves,
     copied,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from ..values.memory.perturb import ROUNDINGS
 from .compare import disagreement, everything, is_unsteady
@@ -43,8 +42,7 @@ def check_thread_count(case: Case) -> None:
     Several are four. A sample of a native op runs in this process with the number that torch has now: the
     op may have divided its own memory among the threads that it saw first.
     """
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     is_safe = case.variant is not None or not may_crash(case)
     several = _SEVERAL if is_safe else torch.get_num_threads()
     if several == 1:

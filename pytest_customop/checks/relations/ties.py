@@ -21,8 +21,7 @@ from ..values.memory.calls import (
     Leaves,
     copied_results,
     expression,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, in_double_if_taken
@@ -95,8 +94,7 @@ def check_ties(case: Case) -> None:
     With equal elements the op must give what it gives with rising ones, or what it gives with falling ones.
     Two equal elements alone must do so, or the op does something else with them than to order them.
     """
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if not promises_order(case.op):
         reason = "no docstring says in which order equal elements come"
         raise skip("nothing-to-check", reason, unjudged=False)

@@ -31,8 +31,7 @@ from .memory.calls import (
     expression,
     first_difference,
     results,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from .memory.perturb import ROUNDINGS, changeable, same_strides
 from .memory.placement import Rearrangement, bits, contiguous, movable, placements
@@ -49,8 +48,7 @@ _JUMPS, _JUMPS_OF_WHOLE = 4, 2
 def check_layouts(case: Case) -> None:
     """Compare the results for other memory layouts with those for contiguous memory."""
     calls = Caller(case)
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if not any(movable(tensor) for _, tensor in case.inputs().tensors()):
         raise skip("nothing-to-check", "no argument has strides", unjudged=False)
     plain = contiguous(case.inputs())

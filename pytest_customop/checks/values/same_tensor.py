@@ -15,8 +15,7 @@ from .memory.calls import (
     expression,
     first_difference,
     results,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from .memory.perturb import changeable
 
@@ -24,8 +23,7 @@ from .memory.perturb import changeable
 def check_same_tensor(case: Case) -> None:
     """Compare one tensor as two arguments with that tensor and a copy of it."""
     calls = Caller(case)
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     pairs = _pairs(case)
     if not pairs:
         reason = "no two floating-point arguments have one shape and dtype"

@@ -22,8 +22,7 @@ from ...values.memory.calls import (
     Caller,
     copied_results,
     expression,
-    skip_if_no_results,
-    skip_if_random,
+    skip_if_incomparable,
 )
 from ...values.memory.limited_copy import answer_if_taken
 from ..compare import in_double_if_taken
@@ -85,8 +84,7 @@ class _Broken(NamedTuple):
 
 def check_below_zero(case: Case) -> None:
     """Move numbers by whole steps: above 0, to learn how results follow, and then below 0."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if not any(_has_integers(leaf) for _, leaf in case.eager.outputs):
         raise skip("nothing-to-check", "no result has integers", unjudged=False)
     reason = "no integers follow whole steps of floating-point numbers above 0"

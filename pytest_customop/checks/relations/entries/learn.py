@@ -9,7 +9,7 @@ from ....cases.case import Case
 from ....cases.crash_risk import may_crash
 from ....core.forked import Send
 from ....findings import CheckFailed, CheckSkipped, fail, skip
-from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
+from ...values.memory.calls import Caller, skip_if_incomparable
 from ...values.memory.forked_calls import run_calls_in_copy
 from .groups import DimGroup, grown_groups
 
@@ -69,8 +69,7 @@ def look_at_groups(case: Case, look: Look) -> Broken | None:
     Raises:
         CheckSkipped: where there is nothing to learn, or nothing larger than what can be learned from.
     """
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     groups = grown_groups(case)
     if not groups:
         reason = "no dim is larger than the size to learn from"

@@ -10,7 +10,7 @@ from ....cases.dtype_code import DtypeCode, dtype_code
 from ....core.wording import dtype_name, listed_briefly
 from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
-from ...values.memory.calls import expression, skip_if_no_results, skip_if_random
+from ...values.memory.calls import expression, skip_if_incomparable
 from ...values.memory.limited_copy import answer_of_copy
 from ..scripts import call_lines, position
 from .arguments import Argument, narrow_arguments
@@ -24,8 +24,7 @@ def check_integer_width(case: Case) -> None:
 
     If both agree for some, they must agree for all whose result fits its dtype.
     """
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     arguments = narrow_arguments(case)
     if not arguments:
         reason = "no argument has integers of less than 64 bits other than positions"

@@ -19,7 +19,7 @@ from ....compat.wide_arrays import wide_arrays
 from ....core.tracebacks import is_of_author
 from ....findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ...check import Check
-from ...values.memory.calls import Caller, skip_if_no_results, skip_if_random
+from ...values.memory.calls import Caller, skip_if_incomparable
 from ...values.memory.limited_copy import answer_of_copy, answer_safely
 from ..scripts import call_lines, position
 from .outcome import Wrong, first_other_decision, first_wrong, first_wrong_of_numpy
@@ -47,8 +47,7 @@ class _Found(NamedTuple):
 
 def check_overflow(case: Case) -> None:
     """Call the op, and follow numbers that overflow in operators of torch or numpy to the results."""
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     if torch.device(case.placement.device).type != "cpu":
         reason = "operators in a kernel can be watched on the CPU only"
         raise skip("nothing-to-check", reason, unjudged=False)

@@ -65,8 +65,9 @@ def skip_if_no_results(case: Case) -> None:
             raise skip("nothing-to-check", f"torch cannot read {name}: {why}")
 
 
-def skip_if_random(case: Case) -> None:
-    """Skip an op that is tagged as nondeterministic."""
+def skip_if_incomparable(case: Case) -> None:
+    """Skip an op whose results of two calls cannot be compared: it has none, or is nondeterministic."""
+    skip_if_no_results(case)
     if case.op.nondeterministic:
         reason = "the op is tagged as nondeterministic"
         raise skip("nondeterministic", reason, unjudged=False)

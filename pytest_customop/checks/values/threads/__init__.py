@@ -11,7 +11,7 @@ from ....cases.crash_risk import crash_risk
 from ....core.forked import AVAILABLE, Forked, run_in_copy
 from ....findings import CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
-from ..memory.calls import Caller, skip_if_keeps_nothing, skip_if_no_results, skip_if_random
+from ..memory.calls import Caller, skip_if_incomparable, skip_if_keeps_nothing
 from .calls import in_python
 from .trial import DEADLOCK, UNSAFE, NotJudged, Stop, Wrong, seconds_alone, try_threads
 
@@ -21,8 +21,7 @@ _SECONDS = 60.0  # for a fork whose calls take no time
 def check_threads(case: Case) -> None:
     """Call the op in several threads, each with its own inputs, and compare with calls alone."""
     Caller(case)  # skips where tensors have no values
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     skip_if_keeps_nothing(case)
     if case.variant is not None and not crash_risk(case.op, case.placement.device):
         reason = "a Python kernel is checked on the sample itself, interrupted at each line"

@@ -23,7 +23,7 @@ from ....cases.case import Case
 from ....cases.crash_risk import may_crash
 from ....findings import TORCH_LIMIT, CheckFailed, Explanation, doc_links, fail, skip
 from ...check import Check
-from ..memory.calls import Caller, skip_if_no_results, skip_if_random
+from ..memory.calls import Caller, skip_if_incomparable
 from ..memory.placement import unshared
 from ..memory.spread import AVAILABLE, beyond, just_below, near
 from .script import script_of
@@ -52,8 +52,7 @@ def check_wide_strides(case: Case) -> None:
         reason = "a kernel in Python computes no offsets"
         raise skip("nothing-to-check", reason, unjudged=False)
     Caller(case)  # skips where tensors have no values
-    skip_if_no_results(case)
-    skip_if_random(case)
+    skip_if_incomparable(case)
     trials = _trials(case)
     if not trials or case.placement.layout != "contiguous":
         reason = "no argument has rows that can be laid out far apart"
