@@ -13,7 +13,6 @@ from ...cases.documented import has_own_generator, speaks_of_seed, zero_is_no_se
 from ...cases.picture import picture_of
 from ...cases.run import Run
 from ...core import rng
-from ...core.tracebacks import error_line, reraise_bug
 from ...declare.ops import Op
 from ...findings import NOT_ASKED, CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -27,6 +26,7 @@ from ..values.memory.calls import (
 )
 from .compare import Disagreement, disagreement
 from .scripts import call_lines, compare_lines
+from .unseeded import call_unseeded
 
 _HALF = (torch.float16, torch.bfloat16)
 _FEW = 0.1  # of the elements: a sum in another order may change that many last digits
@@ -198,12 +198,7 @@ def _call(
     rng.seed(case.seed + other)
     if besides_torch is not None:
         rng.seed_besides_torch(case.seed + besides_torch)
-    try:
-        return Run(arguments, arguments.call())
-    except Exception as error:  # whatever an op raises
-        reraise_bug(error)
-        reason = f"the op raises {error_line(error)}"
-        raise skip("nothing-to-check", reason, unjudged=False) from None
+    return call_unseeded(arguments)
 
 
 def _script(case: Case, argument: _Argument | None, other: int, result: str) -> str:
