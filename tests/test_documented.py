@@ -682,6 +682,20 @@ def test_numbers_that_may_be_complex(text: str, said: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("boxes: complex64\nscores: a real mask (ratios) or a complex one", True),
+        ("boxes: complex64\nscores: complex, or float32", True),
+        ("boxes: complex64\nscores: float32", False),
+        ("boxes: real or complex\nscores: float32", False),
+        ("boxes: complex64\nscores: real; complex ones are rejected", False),
+    ],
+)
+def test_an_argument_that_may_be_complex(text: str, said: bool) -> None:
+    assert documented_dtypes.may_be_complex(op_with(text), "scores") is said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
         ("Groups without rows are zero.", True),
         ("Empty bags give zeros", True),
         ("The mean of each bag; an empty bag yields 0.", True),

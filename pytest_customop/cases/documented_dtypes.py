@@ -83,6 +83,10 @@ _ALL_NUMBERS = {
     8: re.compile(r"\b(8|eight)[- ]bit\b|\b255\b", re.I),
     16: re.compile(r"\b(16|sixteen)[- ]bit\b|\bPCM\b|\b(32767|65535)\b", re.I),
 }
+_REAL_OR_COMPLEX = re.compile(
+    r"\b(real|float\w*)\b[^.;]*\bor\b[^.;]*\bcomplex|\bcomplex\w*\b[^.;]*\bor\b[^.;]*\b(real|float\w*)\b",
+    re.I,
+)
 _TAKES_COMPLEX = re.compile(
     r"(?<!not )(?<!no )\b(real|float\w*|floating[- ]point)( tensors?| inputs?| numbers?| values?)?,? "
     r"(or|and) (both |all )?complex\b(?! (conjugate|outputs?|results?|parts?|spectr))"
@@ -206,6 +210,11 @@ def _listed(op: Op, names: Collection[str]) -> Iterator[str]:
     for text in texts_about(op):
         for match in re.finditer(several, text, re.I):
             yield from map(str.lower, re.findall(name, match[0], re.I))
+
+
+def may_be_complex(op: Op, argument: str) -> bool:
+    """Whether the text about an argument says that it may be real or complex."""
+    return _REAL_OR_COMPLEX.search(_about(op, argument)) is not None
 
 
 def takes_complex(op: Op) -> bool:

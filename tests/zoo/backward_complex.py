@@ -126,3 +126,57 @@ def recurrence_without_conjugation():
 def recurrence_with_conjugation():
     """The saved tensors are conjugated."""
     return _recurrence("recurrence_with_conjugation", lambda saved: saved.conj())
+
+
+def _masked(name, weight_of):
+    """A complex spectrum times a mask; `weight_of(mask)` is what its gradient is multiplied by."""
+
+    def check(spec, mask):
+        if spec.dim() != 2 or spec.shape != mask.shape or not spec.is_complex():
+            raise ValueError("a complex spectrum (F, T), and a mask of its size, please")
+        if mask.dtype not in (spec.dtype, spec.dtype.to_real()):
+            raise TypeError("a mask of the precision of the spectrum, please")
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def masked(spec: Tensor, mask: Tensor) -> Tensor:
+        """A spectrum times a mask.
+
+        spec: complex64 or complex128 (F, T).
+        mask: (F, T), a real mask or a complex one.
+        """
+        check(spec, mask)
+        return (spec * mask).contiguous()
+
+    @masked.register_fake
+    def _(spec, mask):
+        check(spec, mask)
+        return spec.new_empty((spec.shape[0], spec.shape[1]))
+
+    def backward(ctx, grad):
+        spec, mask = ctx.saved_tensors
+        of_mask = grad * spec.conj()
+        return grad * weight_of(mask), of_mask if mask.is_complex() else of_mask.real
+
+    masked.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return masked
+
+
+SPECTRUM = (tensor(3, 4, dtype=torch.complex64), tensor(3, 4))
+
+
+@specimen(
+    SPECTRUM,
+    variant_findings={"gradcheck.backward": "gradient-mismatch"},
+    shown_by="mask.complex64",
+)
+def gradient_times_the_mask():
+    """Right for real masks; the docstring allows complex ones, which are not conjugated."""
+    return _masked("gradient_times_the_mask", lambda mask: mask)
+
+
+@specimen(SPECTRUM, twin_of="gradient_times_the_mask")
+def gradient_times_the_conjugate_mask():
+    """Masks are conjugated."""
+    return _masked("gradient_times_the_conjugate_mask", lambda mask: mask.conj().resolve_conj())

@@ -14,6 +14,7 @@ from ...cases.documented_dtypes import (
     listed_dtypes,
     listed_integers,
     may_be_bytes,
+    may_be_complex,
     may_be_floating,
     may_be_wider,
     promotes_dtypes,
@@ -170,13 +171,23 @@ def _may_be_float32(op: Op, argument: str, dtype: torch.dtype) -> bool:
 
 
 def complex_numbers(view: SampleView) -> Iterator[Step]:
-    """All floating-point tensors complex, where code or a docstring names complex numbers."""
+    """All floating-point tensors complex, where code or a docstring names complex numbers.
+
+    Beside complex tensors: a real one alone of which a docstring says that it may be complex.
+    """
     floats = [tensor for tensor in view.tensors if tensor.floating]
     named = [dtype for dtype in view.named_dtypes if dtype.is_complex]
     if not named and takes_complex(view.op):
         named = [torch.complex64]
     if named and floats and not any(tensor.dtype.is_complex for tensor in floats):
         yield from _all_of(named[0], floats, 4)
+    for tensor in floats if any(other.dtype.is_complex for other in view.tensors) else ():
+        real = not tensor.dtype.is_complex and not tensor.mutated
+        if real and may_be_complex(view.op, base_name(tensor.path)):
+            dtype = tensor.dtype.to_complex()
+            name = dtype_name(dtype)
+            changes = {tensor.path: _cast(tensor, dtype)}
+            yield Step(f"{tensor.path}.{name}", f"{tensor.path} of {name}", changes, 4, True)
 
 
 def _all_of(
