@@ -68,9 +68,9 @@ def check_whole_numbers(case: Case) -> None:
     if lost is not None:
         raise fail(
             "lost-at-whole-numbers",
-            f"{case.op.name}: with multiples of {lost.step * lost.times:g} in {lost.path}, element {lost.at} of "
-            f"{lost.result} is {lost.value:.6g}; with numbers a little smaller, or a little larger, it is "
-            f"{lost.beside:.6g}",
+            f"{case.op.name}: with multiples of {lost.step * lost.times:g} in {lost.path}, element "
+            f"{lost.at} of {lost.result} is {lost.value:.6g}; with numbers a little smaller, or a little "
+            f"larger, it is {lost.beside:.6g}",
             repro=_script(case, lost),
         )
 
