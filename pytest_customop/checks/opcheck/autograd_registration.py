@@ -22,9 +22,10 @@ FINDINGS = {
         ),
         fix=(
             "Register the formula with torch.library.register_autograd. Do not call a "
-            "torch.autograd.Function inside a CPU or CUDA kernel. A kernel that consists of torch's own ops "
-            "gives gradients without a formula, but only in eager mode: if it needs none, have it call them "
-            "under torch.no_grad(); if no other kernel is needed, register it as CompositeImplicitAutograd."
+            "torch.autograd.Function inside a CPU or CUDA kernel. A kernel that consists of torch's own "
+            "ops gives gradients without a formula, but only in eager mode: if it needs none, have it call "
+            "them under torch.no_grad(); if no other kernel is needed, register it as "
+            "CompositeImplicitAutograd."
         ),
         before="""
 lib.impl("sine", lambda x: SineFunction.apply(x), "CPU")
