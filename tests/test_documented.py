@@ -793,6 +793,10 @@ def test_a_namespace_says_nothing_about_an_op() -> None:
         ("the result is boxes[i, j] * scores[j], as f(x, y)", {}),
         ("boxes: (..., 4)", {}),
         ("boxes: (N, 4), or (4, N)\nscores: (N,)", {"scores": ("N",)}),
+        (
+            "boxes: (N, 4)\nscores: (N,)\n\nReturns means (M, 4) like boxes, (M, 4) too",
+            {"boxes": ("N", "4"), "scores": ("N",)},
+        ),
         ("boxes: of any shape. The result has the shape (N, 4).", {}),
     ],
 )

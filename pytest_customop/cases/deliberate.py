@@ -33,6 +33,8 @@ _NO_DERIVATIVE = re.compile(
     r"gradient[- _]revers|revers\w*[- _](the |its )?grad|grad_revers"
     r"|is\s+not\s+(the|its|a)\s+((true|exact)\s+)?(derivative|gradient)"
     rf"|{_GRADIENT}\s+is\s+not\s+(that|the\s+one)\s+of\b"
+    # of the function that an approximation stands for
+    rf"|{_GRADIENT}s?\s+(is|are)\s+(that|those)\s+of\s+the\s+(exact|true|ideal|smooth|underlying)\b"
     r"|,\s+not\s+(the\s+)?((true|exact)\s+)?(derivative|gradient)s?\b"
     # of the solution, and not of the iterations that find it
     r"|\bimplicit(ly)?\s+(function\s+theorem|differentiat\w+)"

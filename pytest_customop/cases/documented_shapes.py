@@ -37,7 +37,8 @@ _FARTHEST = 48  # characters between the name of an argument and its shape
 def documented_shapes(op: Op) -> Mapping[str, Shape]:
     """The shape that the text gives each tensor argument, by name; none where it gives several.
 
-    Lists of tensors are left out: their tensors may differ in shape.
+    Where it does, the lines about the argument alone count. Lists of tensors are left out: their tensors
+    may differ in shape.
     """
     names = [item.name for item in op.arguments]
     tensors = [item.name for item in op.arguments if _is_tensor(str(item.type))]
@@ -45,6 +46,9 @@ def documented_shapes(op: Op) -> Mapping[str, Shape]:
     for text in texts_about(op):
         for name, shape in _shapes_in(text, names):
             found.setdefault(name, set()).add(shape)
+    for name in tensors:
+        if len(found.get(name, ())) > 1:
+            found[name] = {shape for _, shape in _shapes_in(lines_about(op, name), [name])}
     return {name: next(iter(found[name])) for name in tensors if len(found.get(name, ())) == 1}
 
 

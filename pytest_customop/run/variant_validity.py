@@ -15,6 +15,7 @@ import torch
 from ..cases.case import Case
 from ..cases.crash_risk import may_crash
 from ..cases.documented import allows_empty, needs_entries
+from ..cases.documented_shapes import with_another_size
 from ..cases.fake_run import fake_run, shapes_of
 from ..cases.run import Run
 from ..cases.tensors import base_name, is_differentiable
@@ -208,6 +209,8 @@ def _why_empty_is_valid(case: Case, promised: Run) -> str | None:
     ]
     emptied = [(name, tensor) for name, tensor in fewer if not tensor.numel()]
     if not emptied or any(needs_entries(case.op, name) for name, _ in fewer):
+        return None
+    if with_another_size(case.op, {name: tuple(tensor.shape) for name, tensor in emptied}):
         return None
     names = listed([name for name, _ in emptied])
     if all(allows_empty(case.op, name) for name, _ in emptied):

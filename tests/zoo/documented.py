@@ -848,3 +848,26 @@ def result_in_the_wider_dtype():
 def result_in_the_dtype_of_rows():
     """The result has the dtype of the rows."""
     return _normed("result_in_the_dtype_of_rows", lambda x, weight: x.dtype)
+
+
+@specimen(
+    (torch.tensor([[0.5, 1.5, 2.5], [0.7, 1.2, 2.9], [3.5, 0.5, 1.5]]),),
+    twin_of="raises_without_a_center",
+)
+def places_of_three_numbers():
+    """Correct: there may be no places, but each has three numbers: without them it raises by accident."""
+
+    @torch.library.custom_op("zoo::places_of_three_numbers", mutates_args=())
+    def counts(places: Tensor) -> Tensor:
+        """How many of the places lie in the cell of each.
+
+        places: (N, 3), finite; N may be 0.
+        """
+        cells = places.double().floor()
+        if not len(cells):
+            return cells.new_empty(0, dtype=torch.int64)
+        _, inverse, count = torch.unique(cells, dim=0, return_inverse=True, return_counts=True)
+        return count[inverse].contiguous()
+
+    counts.register_fake(lambda places: places.new_empty(places.shape[0], dtype=torch.int64))
+    return counts
