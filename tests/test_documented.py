@@ -907,6 +907,27 @@ def test_an_argument_in_which_infinity_has_a_meaning(text: str, meant: bool) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("boxes: >= 0", True),
+        ("boxes: non-negative", True),
+        ("boxes: in [0, 1)", True),
+        ("boxes: ``0 <= boxes <= 1``", True),
+        ("boxes: 0 turns it off", True),
+        ("boxes: may be 0", True),
+        ("boxes: the edge of the box", False),
+        ("boxes: positive", False),
+        ("boxes: > 0", False),
+        ("boxes: >= 0.5", False),
+        ("boxes: in (0, 1]", False),
+        ("scores: may be 0", False),
+    ],
+)
+def test_numbers_that_may_be_zero(text: str, allowed: bool) -> None:
+    assert documented_numbers.allows_zero(op_with(text), "boxes") is allowed
+
+
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("boxes: (N, 3) int32, ``x, y, z`` from 0 to 2**21 - 1; N may be zero.", (0, 2**21 - 1)),

@@ -34,6 +34,7 @@ from ..cases.documented_gradients import (
     is_not_differentiable,
     promises_second_order,
 )
+from ..cases.documented_numbers import allows_zero
 from ..cases.documented_shapes import with_another_size
 from ..cases.formula_code import gradient_if_needed
 from ..cases.ignored import ignores_added_elements
@@ -111,6 +112,7 @@ _NOT_ASKED = {
 }
 
 
+_NOT_FINITE = ("gradient-not-finite", "result-is-nan")
 _OUTSIDE = ("out-of-bounds-read", "out-of-bounds-write")
 _OF_TORCH = {
     "compile-error": "the code that Inductor generated names a size that it does not define"
@@ -194,6 +196,8 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
         return None  # with one thread, the op gives the same again and again for these sizes
     if beyond and finding.code == "gradient-mismatch" and _may_repeat_positions(shown_on):
         return None
+    if not beyond and finding.code in _NOT_FINITE and _is_zero_for_another(shown_on):
+        return "0 in place of another number, which the op may divide by"
     resized = None if beyond else _with_another_size(case, shown_on)
     if resized is not None:
         return f"a docstring gives a size of {resized} as a number, and this is another one"
@@ -204,6 +208,12 @@ def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
             "the op ignores elements that a larger size adds: it may be made for the sample's size"
         )
     return beyond
+
+
+def _is_zero_for_another(case: Case) -> bool:
+    """Whether a variant makes a float 0 that is not 0 in the sample, and no text about it allows 0."""
+    name, _, step = (case.variant or "").partition(".")
+    return step == "0.0" and not allows_zero(case.op, name)
 
 
 def _with_another_size(case: Case, shown_on: Case) -> str | None:

@@ -851,7 +851,7 @@ def result_in_the_dtype_of_rows():
 
 
 @specimen(
-    (torch.tensor([[0.5, 1.5, 2.5], [0.7, 1.2, 2.9], [3.5, 0.5, 1.5]]),),
+    (torch.tensor([[0.5, 1.5, 2.5], [0.7, 1.2, 2.9], [3.5, 0.5, 1.5], [3.6, 0.4, 1.2]]),),
     twin_of="raises_without_a_center",
 )
 def places_of_three_numbers():
@@ -871,3 +871,46 @@ def places_of_three_numbers():
 
     counts.register_fake(lambda places: places.new_empty(places.shape[0], dtype=torch.int64))
     return counts
+
+
+def _wrapped(name, about, share=lambda edge: edge / edge):
+    """Numbers less the nearest multiple of an edge; `share(edge)` is what the backward multiplies by."""
+
+    def wrapped(x: Tensor, edge: float) -> Tensor:
+        return torch.where((x / edge).isfinite(), x - edge * (x / edge).round(), 0).contiguous()
+
+    wrapped.__doc__ = f"Each number less the nearest multiple of an edge.\n\nedge: {about}\n"
+    operator = torch.library.custom_op(f"zoo::{name}", wrapped, mutates_args=())
+    operator.register_fake(lambda x, edge: x.new_empty(x.shape))
+
+    def backward(ctx, grad):
+        return grad * share(torch.full_like(grad, ctx.edge)), None
+
+    def setup(ctx, inputs, output):
+        ctx.edge = inputs[1]
+
+    operator.register_autograd(backward, setup_context=setup)
+    return operator
+
+
+EDGE = (tensor(4, 3, low=0.1, high=0.9), 2.0)
+ZERO_EDGE = {"gradcheck.backward": "gradient-not-finite"}
+
+
+@specimen(EDGE, variant_findings=ZERO_EDGE, shown_by="edge.0.0")
+def divides_by_an_edge_that_may_be_zero():
+    """The docstring allows 0, for which the gradient is NaN."""
+    return _wrapped("divides_by_an_edge_that_may_be_zero", "0 or more; 0 gives 0 everywhere.")
+
+
+@specimen(EDGE, variant_notes=ZERO_EDGE, shown_by="edge.0.0")
+def divides_by_an_edge():
+    """No edge is 0 in use, though the op accepts it."""
+    return _wrapped("divides_by_an_edge", "the edge of a box.")
+
+
+@specimen(EDGE, twin_of=("divides_by_an_edge", "divides_by_an_edge_that_may_be_zero"))
+def divides_by_no_edge():
+    """The gradient is 0 where the edge is, and 1 elsewhere."""
+    about = "0 or more; 0 gives 0 everywhere."
+    return _wrapped("divides_by_no_edge", about, lambda edge: (edge != 0).to(edge.dtype))

@@ -148,3 +148,48 @@ def squares_that_need_more_bits():
 def squares_that_fit():
     """The squares of all numbers that the docstring allows fit 32 bits."""
     return _squares("squares_that_fit", "int32 prices, 0 to 10,000")
+
+
+def _pairs(name, dtype_of):
+    """One number for two ids; `dtype_of(ids)` is the dtype of the product."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def pairs(first: Tensor, second: Tensor, kinds: int) -> Tensor:
+        """first * kinds + second, as int64.
+
+        Args:
+            first: int32 or int64, >= 0.
+            second: the same dtype, in [0, kinds).
+            kinds: how many there are of the second.
+        """
+        if first.dtype not in (torch.int32, torch.int64) or first.shape != second.shape:
+            raise ValueError("as many int32 or int64 ids of both, please")
+        if first.dtype != second.dtype or not first.dim():
+            raise ValueError("one dtype, please")
+        return (first.to(dtype_of(first)) * kinds + second).long().contiguous()
+
+    pairs.register_fake(
+        lambda first, second, kinds: first.new_empty(first.shape, dtype=torch.int64)
+    )
+    return pairs
+
+
+FEATURES = (IDS.int(), torch.tensor([0, 3, 2, 1, 0, 3], dtype=torch.int32), 4)
+
+
+@aot(
+    FEATURES,
+    expected={
+        "relations.integer_width": "integer-overflow",
+        "relations.overflow": "intermediate-overflow",
+    },
+)
+def pairs_in_the_dtype_of_ids():
+    """The product of large ids, which the docstring allows, needs more than 32 bits."""
+    return _pairs("pairs_in_the_dtype_of_ids", lambda ids: ids.dtype)
+
+
+@aot(FEATURES, twin_of="pairs_in_the_dtype_of_ids")
+def pairs_in_64_bits():
+    """The product has 64 bits."""
+    return _pairs("pairs_in_64_bits", lambda ids: torch.int64)

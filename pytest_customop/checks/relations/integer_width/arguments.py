@@ -9,7 +9,8 @@ import torch
 from ....cases.argument_names import names_positions, names_seed
 from ....cases.case import Case
 from ....cases.documented_dtypes import has_all_numbers
-from ....cases.documented_integers import allows, integer_range
+from ....cases.documented_integers import Range, allows, integer_range
+from ....cases.documented_numbers import at_least_zero
 from ....cases.tensors import base_name, is_plain
 from ....declare.inputs import TensorSpec
 from .fills import Limits
@@ -61,6 +62,8 @@ def _argument(
     every, base = _dtype_limits(tensor.dtype), base_name(name)
     described = isinstance(spec, TensorSpec) and spec.values is None
     documented = integer_range(case.op, base)
+    if documented is None and at_least_zero(case.op, base):
+        documented = Range(0, every.high)
     if documented is not None and allows(documented, tensor) and not described:
         said = Limits(max(documented.low, every.low), min(documented.high, every.high))
         return Argument(name, tensor.dtype, said, said)
