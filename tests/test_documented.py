@@ -947,6 +947,7 @@ def test_numbers_that_may_be_zero(text: str, allowed: bool) -> None:
         ("boxes: 1-D, int64", None),
         ("boxes: from 0 to N - 1", None),
         ("boxes: 0.5 to 3.5", None),
+        ("boxes: 0.2 to 3", None),
         ("boxes: 9 to 1", None),
         ("scores: from 0 to 9", None),
     ],

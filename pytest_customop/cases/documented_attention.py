@@ -25,7 +25,7 @@ def sentence_of_last_queries(op: Op) -> str:
     size = size_of_queries(op)
     if size is None:
         return ""
-    first = re.compile(rf"\b\w+\s*-\s*`*{re.escape(size)}\b")  # kv_len - q_len + i
+    first = re.compile(rf"\b\w+\s*-\s*`*{re.escape(size)}\b\s*\+")  # kv_len - q_len + i
     said = (text for text in sentences(op, of_op=True) if _LAST.search(text) or first.search(text))
     return " ".join(next(said, "").split())
 

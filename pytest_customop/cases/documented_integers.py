@@ -11,7 +11,8 @@ import torch
 from ..declare.ops import Op
 from .documented import lines_about
 
-_NUMBER = r"`*-?(?:\d+(?:[_,]\d{3})+|\d+)(?:\s?(?:\*\*|\^)\s?\d+)?(?:\s?-\s?1(?!\d))?`*(?!\w|\.\d)"
+_POWER, _LESS_ONE = r"(?:\s?(?:\*\*|\^)\s?\d+)?", r"(?:\s?-\s?1(?!\d))?"
+_NUMBER = rf"(?<!\w)(?<!\d\.)`*-?(?:\d+(?:[_,]\d{{3}})+|\d+){_POWER}{_LESS_ONE}`*(?!\w|\.\d)"
 _LOW, _HIGH = rf"(?P<low>{_NUMBER})\s*", rf"\s*(?P<high>{_NUMBER})\s*"
 _LESS = r"<=?|\u2264"
 _RANGES = (

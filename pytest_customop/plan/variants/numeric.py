@@ -32,6 +32,7 @@ _TOO_SMALL = "a number smaller than integers of the sample, which may be positio
 _COUNTS = "a number in place of None, which may have to fit integers of the sample"
 _SMALL = 0.05  # a change of a smaller number would be lost in tolerances
 _MOST = 2**16  # the largest integer that is derived
+_LARGEST = 2**12  # the same for an end of a documented range, as it may be a size
 _BUFFER = 2**8  # more than the elements of a buffer on the stack, and even: an odd number stays odd
 _SIZES = 2  # the most sizes that are tried for a number
 _FACTORS = (0.9, 0.8, 0.7, 0.6, 1.1)  # tried on a number by which the op may scale a size
@@ -167,7 +168,7 @@ def _ints(view: SampleView, name: str, value: int, optional: bool) -> Iterator[S
 def _documented(view: SampleView, name: str, value: int) -> Iterator[Range]:
     """The range that a docstring gives, if the sample's number is in it."""
     documented = integer_range(view.op, name)
-    if documented is not None and documented.low <= value <= documented.high:
+    if documented is not None and documented.low <= value <= documented.high <= _LARGEST:
         yield documented
 
 
