@@ -963,3 +963,17 @@ def test_a_range_counts_where_the_sample_is_inside() -> None:
         documented_integers.Range(0, 9), torch.tensor([], dtype=torch.int64)
     )
     assert not documented_integers.allows(None, torch.tensor([1]))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Boxes by scores (inference).", True),
+        ("For inference.", True),
+        ("Not differentiable.", True),
+        ("Not differentiable with respect to scores.", False),
+        ("Infers the scores of boxes.", False),
+    ],
+)
+def test_ops_that_are_not_made_for_gradients(text: str, said: bool) -> None:
+    assert documented_gradients.is_not_differentiable(op_with(text)) is said

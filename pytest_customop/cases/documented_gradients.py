@@ -26,7 +26,7 @@ _LEARNED = re.compile(
 )
 _NOT_DIFFERENTIABLE = re.compile(
     r"\b(not|non|never)[- ]differentiable\b(?! (in|by|with respect|w\.?r\.?t))|\bno gradients?\b"
-    r"|\b(never|not) requires? (grad|a gradient)\w*|\binference[- ]only\b|\bfor inference\b",
+    r"|\b(never|not) requires? (grad|a gradient)\w*|\binference[- ]only\b|\bfor inference\b|\(inference\)",
     re.I,
 )
 # In one sentence with the name of an argument.
