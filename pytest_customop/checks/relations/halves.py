@@ -234,10 +234,10 @@ FINDINGS = {
             "for the even neighbour; std::round rounds away from 0."
         ),
         before="""
-const auto code = static_cast<int64_t>(std::round(x / scale));
+codes = torch.floor(x / scale + 0.5)
 """,
         after="""
-const auto code = static_cast<int64_t>(std::nearbyint(x / scale));
+codes = torch.round(x / scale)
 """,
         docs=(doc_links.CUSTOM_OP,),
         follows=("stale-result", "uninitialized-output", "outputs-not-repeatable"),
