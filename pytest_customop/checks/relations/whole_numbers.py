@@ -112,7 +112,7 @@ def _steps(case: Case) -> list[float]:
 def _lost(calls: Caller, path: str, step: float, times: int) -> tuple[bool, _Lost | None]:
     """Whether the op takes such numbers, and what is lost at them."""
     given = dict(calls.case.inputs().tensors())[path].detach()
-    exact = whole(given, step, times)
+    exact = _whole(given, step, times)
     side = step * (_SIDE if given.dtype == torch.float64 else _SIDE_SINGLE)
     found = []
     for numbers in (exact, exact - side, exact + side):
@@ -135,7 +135,7 @@ def _lost(calls: Caller, path: str, step: float, times: int) -> tuple[bool, _Los
     return bool(found[0]), None
 
 
-def whole(given: torch.Tensor, step: float, times: int) -> torch.Tensor:
+def _whole(given: torch.Tensor, step: float, times: int) -> torch.Tensor:
     """Multiples of a step near the given numbers, without 0, times a number."""
     parts = (given / step).round()
     return torch.where(parts == 0, 1, parts) * times * step
@@ -149,7 +149,7 @@ def _script(case: Case, lost: _Lost) -> str:
     place = expression(case, lost.path)
     at = position(case, lost.result)
     return (
-        call_lines(lost.result, torch.float64)
+        call_lines(lost.result)
         + "\ndef element(side):\n    args, kwargs = inputs()\n    args = list(args)\n"
         + f"    parts = ({place}.detach() / {lost.step!r}).round()\n"
         + "    parts = torch.where(parts == 0, 1, parts)\n"
