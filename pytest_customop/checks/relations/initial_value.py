@@ -9,18 +9,17 @@ import torch
 
 from ...cases.case import Case
 from ...cases.documented import sentences
-from ...cases.tensors import base_name, is_plain
+from ...cases.tensors import is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
-    copied_results,
     expression,
     skip_if_incomparable,
-    with_argument,
 )
 from ..values.memory.limited_copy import answer_if_taken
+from .other_numbers import replaceable, results_with
 from .scripts import call_lines, position
 
 _MAXIMUM = re.compile(
@@ -78,17 +77,14 @@ def _gives_maxima(op: Op) -> bool:
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     calls = Caller(case)
     is_taken = False
-    for path, tensor in case.inputs().tensors():
-        numbers = tensor.detach()
-        usable = is_plain(tensor) and tensor.is_floating_point() and tensor.numel() > 1
-        if not usable or base_name(path) in case.op.mutated or not bool(numbers.isfinite().all()):
+    for path, numbers in replaceable(case):
+        if numbers.numel() < 2:
             continue
         above = [float(-numbers.min()) + move for move in _MOVES]
         below = [float(-numbers.max()) - move for move in _MOVES]
         found = [_members(calls, path, numbers + move) for move in (*above, *below)]
         for name, (first, is_member) in found[0].items():
-            results = [each.get(name) for each in found]
-            known = [result for result in results if result is not None]
+            known = [each[name] for each in found if name in each]
             if len(known) < len(found) or any(r.values.shape != first.shape for r in known):
                 continue
             follows = is_member & known[1].are_members & (known[1].values != first)
@@ -111,10 +107,9 @@ class _Result(NamedTuple):
 
 def _members(calls: Caller, path: str, numbers: torch.Tensor) -> dict[str, _Result]:
     """The results in the dtype of the numbers, by name; none where the op raises."""
-    leaves = copied_results(calls(with_argument(calls.case.inputs(), path, numbers.clone()))) or ()
     return {
         name: _Result(leaf, torch.isin(leaf, numbers))
-        for name, leaf in leaves
+        for name, leaf in results_with(calls, path, numbers) or ()
         if isinstance(leaf, torch.Tensor) and leaf.dtype == numbers.dtype and is_plain(leaf)
     }
 

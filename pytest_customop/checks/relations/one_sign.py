@@ -17,12 +17,11 @@ from ..check import Check
 from ..values.memory.calls import (
     Caller,
     Leaves,
-    copied_results,
     expression,
     skip_if_incomparable,
-    with_argument,
 )
 from ..values.memory.limited_copy import answer_if_taken
+from .other_numbers import results_with
 
 _QUANTIZES = re.compile(r"quanti[sz]", re.I)
 # Numbers far from the others are cut off on purpose.
@@ -115,28 +114,23 @@ def _answer(case: Case, path: str) -> tuple[bool, _Broken | None]:
     calls = Caller(case)
     given = dict(case.inputs().tensors())[path].detach()
     size = float(given.abs().max())
-    results = _results(calls, path, given)
+    results = results_with(calls, path, given)
     for back in _BACKS:
         of_sample = _error(results, back, given)
         if of_sample is None or not 0 < of_sample <= _EXACT:
             continue
         allowed = max(_WRONG, _TIMES * of_sample)
         large = given * (1 + _SHIFT)
-        of_large = _error(_results(calls, path, large), back, large)
+        of_large = _error(results_with(calls, path, large), back, large)
         if of_large is None or of_large > allowed:
             continue  # numbers of this size are out of its range
         for shift in (_SHIFT * size, -_SHIFT * size):
             shifted = given + shift
-            error = _error(_results(calls, path, shifted), back, shifted)
+            error = _error(results_with(calls, path, shifted), back, shifted)
             if error is not None and error > allowed:
                 return True, _Broken(path, back.code, shift, error, of_sample)
         return True, None
     return False, None
-
-
-def _results(calls: Caller, path: str, numbers: torch.Tensor) -> Leaves | None:
-    """Copies of what the op gives for other numbers; None if it raises."""
-    return copied_results(calls(with_argument(calls.case.inputs(), path, numbers.clone())))
 
 
 def _error(results: Leaves | None, back: _Back, given: torch.Tensor) -> float | None:

@@ -11,23 +11,22 @@ import torch
 from ...cases.case import Case
 from ...cases.code_names import names_in_code
 from ...cases.documented import sentences
-from ...cases.tensors import base_name, is_plain
+from ...cases.tensors import is_plain
 from ...compat.ops import python_kernels
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
-    copied_results,
     expression,
     skip_if_incomparable,
-    with_argument,
 )
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import in_double_if_taken
+from .other_numbers import replaceable, results_with
 from .scripts import call_lines, position
 
-# Python code that finds whole numbers beside others. What native code does is not known.
+# Names in Python code that rounds numbers. What native code does is not known.
 _ROUNDING = frozenset(
     {"floor", "ceil", "trunc", "frac", "modf", "fmod", "remainder", "round", "rint", "long", "int"}
     | {"astype", "int64", "int32", "floor_divide", "divmod"}
@@ -49,7 +48,7 @@ class _Lost(NamedTuple):
         times: what the multiples are multiplied by.
         result: its name.
         at: the position of an element in the flattened result.
-        value, beside: the element, and what it is on both sides.
+        value, nearby: the element, and what it is on both sides.
     """
 
     path: str
@@ -58,7 +57,7 @@ class _Lost(NamedTuple):
     result: str
     at: int
     value: float
-    beside: float
+    nearby: float
 
 
 def check_whole_numbers(case: Case) -> None:
@@ -70,7 +69,7 @@ def check_whole_numbers(case: Case) -> None:
             "lost-at-whole-numbers",
             f"{case.op.name}: with multiples of {lost.step * lost.times:g} in {lost.path}, element "
             f"{lost.at} of {lost.result} is {lost.value:.6g}; with numbers a little smaller, or a little "
-            f"larger, it is {lost.beside:.6g}",
+            f"larger, it is {lost.nearby:.6g}",
             repro=_script(case, lost),
         )
 
@@ -86,12 +85,7 @@ def _may_round(op: Op) -> bool:
 def _answer(case: Case) -> tuple[bool, _Lost | None]:
     calls = Caller(in_double_if_taken(case))
     is_taken = False
-    for path, tensor in calls.case.inputs().tensors():
-        numbers = tensor.detach()
-        if not (is_plain(tensor) and tensor.is_floating_point() and tensor.numel()):
-            continue
-        if base_name(path) in case.op.mutated or not bool(numbers.isfinite().all()):
-            continue
+    for path, numbers in replaceable(calls.case):
         if bool((numbers == numbers.round()).all()):  # labels, counts
             continue
         for step in _steps(calls.case):
@@ -114,10 +108,10 @@ def _lost(calls: Caller, path: str, step: float, times: int) -> tuple[bool, _Los
     given = dict(calls.case.inputs().tensors())[path].detach()
     exact = _whole(given, step, times)
     side = step * (_SIDE if given.dtype == torch.float64 else _SIDE_SINGLE)
-    found = []
-    for numbers in (exact, exact - side, exact + side):
-        leaves = copied_results(calls(with_argument(calls.case.inputs(), path, numbers)))
-        found.append(dict(leaves or ()))
+    found = [
+        dict(results_with(calls, path, numbers) or ())
+        for numbers in (exact, exact - side, exact + side)
+    ]
     for name, value in found[0].items():
         tensors = [leaf.double() for leaf in (each.get(name) for each in found) if _is_float(leaf)]
         if len(tensors) < len(found) or len({each.shape for each in tensors}) > 1:
@@ -130,8 +124,8 @@ def _lost(calls: Caller, path: str, step: float, times: int) -> tuple[bool, _Los
         wrong = agree & (at.abs() < below.abs() - _LOST * size)
         if bool(wrong.any()):
             place = int(wrong.flatten().nonzero()[0])
-            here, beside = (float(each.flatten()[place]) for each in (at, below))
-            return True, _Lost(path, step, times, name, place, here, beside)
+            here, nearby = (float(each.flatten()[place]) for each in (at, below))
+            return True, _Lost(path, step, times, name, place, here, nearby)
     return bool(found[0]), None
 
 

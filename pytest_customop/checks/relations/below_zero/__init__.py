@@ -14,7 +14,7 @@ import torch
 from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.documented import lines_about, sentences
-from ....cases.tensors import base_name, is_differentiable, is_plain
+from ....cases.tensors import base_name, is_differentiable
 from ....declare.ops import Op
 from ....findings import Explanation, doc_links, fail, skip
 from ...check import Check
@@ -26,6 +26,7 @@ from ...values.memory.calls import (
 )
 from ...values.memory.limited_copy import answer_if_taken
 from ..compare import in_double_if_taken
+from ..other_numbers import replaceable
 from ..scripts import call_lines, position
 from .across import changed_across_zero
 
@@ -117,10 +118,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether integers follow steps above 0, and a result that does not follow them below."""
     calls = Caller(in_double_if_taken(case))
     is_learned = False
-    for path, tensor in calls.case.inputs().tensors():
-        usable = is_plain(tensor) and tensor.is_floating_point() and tensor.numel()
-        if not usable or base_name(path) in case.op.mutated or not bool(tensor.isfinite().all()):
-            continue
+    for path, tensor in replaceable(calls.case):
         low, high = float(tensor.min()), float(tensor.max())
         for step in _steps(calls.case):
             above = max(1, math.ceil(-low / step) + 1)
