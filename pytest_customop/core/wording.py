@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ _CONTROL = re.compile(
 )
 _LONG = 240  # characters
 _MANY = 4  # names
+_QUOTED = 160  # characters of a docstring
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -71,3 +73,8 @@ def printable(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode()
         for character in text
     )
+
+
+def docstring_says(sentence: str) -> str:
+    """A sentence of a docstring, shortened, with where it comes from."""
+    return f'A docstring says: "{shorten(sentence, _QUOTED)}"'

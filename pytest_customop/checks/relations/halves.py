@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from textwrap import shorten
 from typing import NamedTuple
 
 import torch
@@ -13,6 +12,7 @@ from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.documented import sentences
 from ...cases.tensors import base_name, is_plain
+from ...core.wording import docstring_says
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
@@ -41,7 +41,6 @@ _NEVER = re.compile(
 _STEP = 0.5  # a power of two, so that multiples are exact
 _LOWEST = (-3, 0)  # some ops have no codes below 0
 _COUNT = 7  # steps, from the lowest on
-_QUOTED = 160  # characters of a docstring
 
 
 class _Trial(NamedTuple):
@@ -88,7 +87,7 @@ def check_halves(case: Case) -> None:
             "halves-rounded-otherwise",
             f"{case.op.name}: with {trial.path} in steps of {trial.step:g}{scale}, {wrong.result} counts "
             f"the steps; for {wrong.steps:g} steps it is {wrong.got:g} and not {wrong.expected:g}",
-            f'A docstring says: "{shorten(_sentence(case.op), _QUOTED)}"',
+            docstring_says(_sentence(case.op)),
             repro=_script(case, wrong),
         )
 
@@ -225,13 +224,13 @@ FINDINGS = {
             "one or away from 0. The op rounds some of them to the other side."
         ),
         why=(
-            "torch.round, numpy.round and std::nearbyint round to the even neighbour; std::round, "
+            "torch.round, numpy.round and std::nearbyint round to the even one; std::round, "
             "std::lround and floor(x + 0.5) do not. Codes differ by one from those of other runtimes, and "
             "only for numbers that random examples do not have."
         ),
         fix=(
             "Use std::nearbyint or std::rint (with the default rounding mode), at::round or torch.round "
-            "for the even neighbour; std::round rounds away from 0."
+            "for the even one; std::round rounds away from 0."
         ),
         before="""
 codes = torch.floor(x / scale + 0.5)
@@ -254,7 +253,7 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         "Quantization that rounds halves away from 0, or up, where a docstring says that they go to the "
-        "even neighbour; and the other way. A tensor gets multiples of 1, or of 0.5 and 2 with another "
+        "even number; and the other way. A tensor gets multiples of 1, or of 0.5 and 2 with another "
         "floating-point argument made 0.5. If a result counts these steps, halves of a step must be "
         "rounded as the docstring says."
     ),

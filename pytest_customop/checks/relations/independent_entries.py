@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import shorten
 from typing import NamedTuple
 
 from ...cases.case import Case
 from ...cases.documented_batches import sentence_of_independence
+from ...core.wording import docstring_says
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
@@ -18,8 +18,6 @@ from .entries.alone import AloneEntries, independent_entries
 from .entries.calls import Along, Wrong
 from .entries.groups import DimGroup
 from .entries.script import rearranging_lines
-
-_QUOTED = 160  # characters of a docstring
 
 
 class _Broken(NamedTuple):
@@ -55,7 +53,7 @@ def check_independent_entries(case: Case) -> None:
             "entry-depends-on-others",
             f"{case.op.name}: entry {entry} along {broken.group} gives something else among the entries "
             f"{[*broken.entries]} (place {broken.place}) than alone: {wrong.name}: {wrong.text}",
-            f'A docstring says: "{shorten(sentence_of_independence(case.op), _QUOTED)}"',
+            docstring_says(sentence_of_independence(case.op)),
             repro=_script(case, broken),
             picture=wrong.picture,
         )

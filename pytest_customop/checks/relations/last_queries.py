@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import shorten
 from typing import NamedTuple
 
 import torch
@@ -11,6 +10,7 @@ from ...cases.case import Case
 from ...cases.documented_attention import sentence_of_last_queries, size_of_queries
 from ...cases.documented_shapes import documented_shapes
 from ...cases.tensors import base_name, is_plain
+from ...core.wording import docstring_says
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -19,8 +19,6 @@ from ..values.memory.limited_copy import answer_if_taken
 from .entries.calls import Rearranged, Wrong, differing
 from .entries.groups import DimGroup
 from .entries.script import rearranging_lines
-
-_QUOTED = 160  # characters of a docstring
 
 
 class _Broken(NamedTuple):
@@ -52,7 +50,7 @@ def check_last_queries(case: Case) -> None:
             "last-queries-differ",
             f"{case.op.name}: with the last {broken.left} of {group.size} queries alone, {wrong.name} is "
             f"not what it is for these among all: {wrong.text}",
-            f'A docstring says: "{shorten(sentence_of_last_queries(case.op), _QUOTED)}"',
+            docstring_says(sentence_of_last_queries(case.op)),
             repro=_script(case, group, broken),
             picture=wrong.picture,
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from textwrap import shorten
 from typing import Any, NamedTuple
 
 import torch
 
 from ...cases.case import Case
 from ...cases.documented_batches import allows_empty_sequences, sentence_of_padding
+from ...core.wording import docstring_says
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
@@ -25,7 +25,6 @@ from .compare import Disagreement, disagreement, is_so_in_double
 from .scripts import call_lines, position
 from .sequences import Cut, cuts_of, empty_cuts_of, has_empty, ignores_padding
 
-_QUOTED = 160  # characters of a docstring
 # What stands behind the end of a sequence: what the sample has there, or copies of one of its steps. Copies
 # of the first show code that looks back from it to the last step of all.
 _PADDINGS = ("", "first", "last")
@@ -61,7 +60,7 @@ def check_padding(case: Case) -> None:
         raise fail(
             "padding-has-influence",
             f"{case.op.name}: {_described(broken)}",
-            f'A docstring says: "{shorten(sentence_of_padding(case.op), _QUOTED)}"',
+            docstring_says(sentence_of_padding(case.op)),
             None if broken.cut.length else _FIX_OF_NONE,
             repro=_script(case, broken),
             picture=broken.wrong.picture,

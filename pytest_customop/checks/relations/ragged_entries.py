@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from textwrap import shorten
 from typing import NamedTuple
 
 import torch
@@ -14,6 +13,7 @@ from ...cases.case import Case
 from ...cases.documented_batches import sentence_of_independence
 from ...cases.template import is_sorted
 from ...cases.tensors import base_name, is_differentiable, is_plain
+from ...core.wording import docstring_says
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
@@ -28,7 +28,6 @@ from .entries.calls import Wrong, differing
 from .scripts import call_lines, position
 
 _ENTRIES = 6  # that are looked at; more would show no more
-_QUOTED = 160  # characters of a docstring
 _Parts = Mapping[str, torch.Tensor]  # of one entry, by the names of results
 
 
@@ -106,7 +105,7 @@ def check_ragged_entries(case: Case) -> None:
             f"{case.op.name}: elements {piece.start} to {piece.stop - 1} of "
             f"{', '.join(broken.ragged.elements)} as entry {broken.place} of {len(broken.pieces)} give "
             f"something else than alone: {broken.wrong.name}: {broken.wrong.text}",
-            f'A docstring says: "{shorten(sentence_of_independence(case.op), _QUOTED)}"',
+            docstring_says(sentence_of_independence(case.op)),
             repro=_script(case, broken),
             picture=broken.wrong.picture,
         )
