@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -55,12 +55,13 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
     floats = [tensor for tensor in view.tensors if tensor.floating]
     if floats and not declared:
         named = [dtype for dtype in view.named_dtypes if not dtype.is_complex]
-        named += _documented(view.op, floats)
+        documented = {name: dtypes_of(view.op, name) for name in _names(floats)}
+        named += _documented(view.op, floats, documented)
         ranks = {_HALF: 9} | dict.fromkeys(named, 4)
         if floats[0].dtype in _OTHER:
             ranks[_OTHER[floats[0].dtype]] = 2
         for dtype, rank in ranks.items():
-            yield from _all_of(dtype, floats, rank, _undocumented(view.op, floats, dtype))
+            yield from _all_of(dtype, floats, rank, _undocumented(floats, documented, dtype))
         yield from _floats_for_whole_numbers(view, floats[0].dtype)
         yield from _bytes(view.op, floats)
         yield from _wider_beside_half(view.op, floats)
@@ -92,20 +93,32 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
             )
 
 
-def _documented(op: Op, floats: Sequence[TensorArgument]) -> list[torch.dtype]:
-    """The dtypes that docstrings name for every floating-point tensor together with its own."""
+def _names(tensors: Sequence[TensorArgument]) -> list[str]:
+    return [base_name(tensor.path) for tensor in tensors]
+
+
+def _documented(
+    op: Op, floats: Sequence[TensorArgument], documented: Mapping[str, Sequence[torch.dtype]]
+) -> list[torch.dtype]:
+    """The dtypes that docstrings name for every floating-point tensor together with its own.
+
+    Args:
+        documented: those in the text about each, by name.
+    """
     every = listed_dtypes(op)
-    named = [dtypes_of(op, base_name(tensor.path)) or every for tensor in floats]
+    named = [documented[name] or every for name in _names(floats)]
     beside = all(tensor.dtype in dtypes for tensor, dtypes in zip(floats, named, strict=True))
     return [dtype for dtype in named[0] if beside and all(dtype in dtypes for dtypes in named)]
 
 
-def _undocumented(op: Op, floats: Sequence[TensorArgument], dtype: torch.dtype) -> str | None:
+def _undocumented(
+    floats: Sequence[TensorArgument],
+    documented: Mapping[str, Sequence[torch.dtype]],
+    dtype: torch.dtype,
+) -> str | None:
     """Why a dtype leaves what is documented: a docstring gives the dtypes of a tensor, without this one."""
-    for tensor in floats:
-        name = base_name(tensor.path)
-        named = dtypes_of(op, name)
-        if tensor.dtype in named and dtype not in named:
+    for tensor, name in zip(floats, _names(floats), strict=True):
+        if tensor.dtype in documented[name] and dtype not in documented[name]:
             return f"a dtype that the docstring does not give for {name}"
     return None
 
@@ -173,7 +186,7 @@ def _may_be_float32(op: Op, argument: str, dtype: torch.dtype) -> bool:
 def complex_numbers(view: SampleView) -> Iterator[Step]:
     """All floating-point tensors complex, where code or a docstring names complex numbers.
 
-    Beside complex tensors: a real one alone of which a docstring says that it may be complex.
+    Where others are complex: a real one alone of which a docstring says that it may be complex.
     """
     floats = [tensor for tensor in view.tensors if tensor.floating]
     named = [dtype for dtype in view.named_dtypes if dtype.is_complex]
