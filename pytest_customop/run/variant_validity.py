@@ -6,7 +6,6 @@ import contextlib
 import functools
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -14,20 +13,17 @@ import torch
 
 from ..cases.case import Case
 from ..cases.crash_risk import may_crash
-from ..cases.documented import allows_empty, needs_entries
-from ..cases.documented_shapes import with_another_size
 from ..cases.fake_run import fake_run, shapes_of
 from ..cases.run import Run
-from ..cases.tensors import base_name, is_differentiable
 from ..compat.autograd import is_invalid_gradient
 from ..core.process_memory import available, growth_limited
 from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceback_text
 from ..core.watchdog import COMPUTING, LimitExceeded, within_limits
-from ..core.wording import listed
 from ..declare.inputs import SameAs, Sample, TensorSpec
 from ..declare.variant import JOINT, REJECTED
 from ..findings import CheckSkipped, Finding, fail, skip
 from .alias_rejection import alias_rejection
+from .empty_inputs import why_empty_is_valid
 from .growth import (
     call_within_limits,
     costly,
@@ -175,7 +171,7 @@ def _classify_calls(case: Case) -> _Answer:
         return _Failure.of(finding)
     promised = _fake_result(case)
     if promised is not None and not _is_on_purpose(case, error):
-        takes = _why_empty_is_valid(case, promised)
+        takes = why_empty_is_valid(case, promised)
         if takes:
             text = f"{takes}, but the op raises {error_line(error)}"
             return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
@@ -192,53 +188,6 @@ def _half_of_memory() -> int | None:
 def _is_on_purpose(case: Case, error: BaseException) -> bool:
     """Whether the op may raise on purpose. For compiled code this is always assumed."""
     return raised_on_purpose(error) or may_crash(case)
-
-
-def _why_empty_is_valid(case: Case, promised: Run) -> str | None:
-    """Why the op should accept the tensors that a variant has made empty; None if nothing says so.
-
-    Args:
-        promised: the result of the fake kernel.
-    """
-    assert case.base_case is not None
-    before = dict(case.base_case.inputs().tensors())
-    fewer = [
-        (base_name(name), tensor)
-        for name, tensor in case.inputs().tensors()
-        if name in before and tensor.numel() < before[name].numel()
-    ]
-    emptied = [(name, tensor) for name, tensor in fewer if not tensor.numel()]
-    if not emptied or any(needs_entries(case.op, name) for name, _ in fewer):
-        return None
-    if with_another_size(case.op, {name: tuple(tensor.shape) for name, tensor in emptied}):
-        return None
-    names = listed([name for name, _ in emptied])
-    if all(allows_empty(case.op, name) for name, _ in emptied):
-        return f"the docstring of {case.op.name} allows an empty {names}"
-    # Without positions, offsets or lengths there are no entries, and the other tensors' rows are none.
-    without_entries = any(not is_differentiable(tensor.dtype) for _, tensor in fewer)
-    if without_entries and all(_has_no_rows(tensor) for _, tensor in emptied):
-        sizes = [tuple(output.shape) for _, output in promised.outputs]
-        all_empty = all(not tensor.numel() for _, tensor in case.inputs().tensors())
-        if sizes and all(_has_no_elements(size, may_depend=all_empty) for size in sizes):
-            given = listed([str(size) for size in sizes])
-            return f"with no elements in {names} the result has none: the fake kernel gives {given}"
-    return None
-
-
-def _has_no_rows(tensor: torch.Tensor) -> bool:
-    """Whether only the dim that counts rows is 0: the first, or the second of pairs of shape (2, E)."""
-    first, *others = tensor.shape
-    return 0 not in others or (first == 2 and len(others) == 1)
-
-
-def _has_no_elements(sizes: Sequence[object], *, may_depend: bool) -> bool:
-    """Whether a size of a fake result is 0.
-
-    Args:
-        may_depend: whether one that depends on data, a symbol, counts as 0.
-    """
-    return any(may_depend if type(size) is not int else size == 0 for size in sizes)
 
 
 def _skip_if_call_is_slow(case: Case, seconds: float) -> None:
