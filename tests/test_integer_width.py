@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from pytest_customop import CheckResult, check_op, tensor
+from pytest_customop.cases.documented_integers import Range
 from pytest_customop.cases.dtype_code import dtype_code
 from pytest_customop.checks.relations.integer_width.fills import (
-    Limits,
     demanding_fills,
     filled,
     small_fills,
@@ -119,7 +119,7 @@ def test_small_numbers_predict_sums_of_an_op_that_takes_one_dtype() -> None:
 
 
 def test_the_numbers_of_a_fill() -> None:
-    limits = [Limits(0, 255), Limits(-128, 127)]
+    limits = [Range(0, 255), Range(-128, 127)]
     like = torch.zeros(5, 4, dtype=torch.int16)
     for fill in small_fills(limits, wide=False):
         for at, numbers in enumerate(fill.numbers):

@@ -115,9 +115,10 @@ def _limits(case: Case) -> dict[str, Range]:
     return limits
 
 
-def _within(limits: Range, exponent: int) -> Range:
-    """Those whose magnitude is below 2 to a power."""
-    return Range(max(limits.low, -(2**exponent)), min(limits.high, 2**exponent))
+def _within(limits: Mapping[str, Range], exponent: int) -> dict[str, Range]:
+    """By argument, the numbers that it may hold whose magnitude is below 2 to a power."""
+    most = 2**exponent
+    return {name: Range(max(low, -most), min(high, most)) for name, (low, high) in limits.items()}
 
 
 def _named(limits: Mapping[str, Range], exponent: int) -> str:
@@ -128,7 +129,7 @@ def _named(limits: Mapping[str, Range], exponent: int) -> str:
 def _broken(case: Case, tables: list[_Table], limits: Mapping[str, Range]) -> _Broken | None:
     calls = Caller(case)
     for exponent in _EXPONENTS:
-        run = calls(_filled(case.inputs(), limits, exponent))
+        run = calls(_filled(case.inputs(), _within(limits, exponent)))
         if run.error is not None:
             return None
         found = dict(results(run))
@@ -142,11 +143,11 @@ def _broken(case: Case, tables: list[_Table], limits: Mapping[str, Range]) -> _B
     return None
 
 
-def _filled(arguments: Arguments, limits: Mapping[str, Range], exponent: int) -> Arguments:
+def _filled(arguments: Arguments, limits: Mapping[str, Range]) -> Arguments:
     def filled(name: str, tensor: torch.Tensor) -> torch.Tensor:
         if name not in limits:
             return tensor
-        low, high = _within(limits[name], exponent)
+        low, high = limits[name]
         return with_random_integers(tensor, high, _SEED, low)
 
     return arguments.map_distinct(filled)
@@ -156,9 +157,7 @@ def _script(case: Case, broken: _Broken, limits: Mapping[str, Range]) -> str:
     table = broken.table
     lines = "".join(
         random_integer_lines(expression(case, name), high, _SEED, low)
-        for name, (low, high) in (
-            (name, _within(every, broken.exponent)) for name, every in limits.items()
-        )
+        for name, (low, high) in _within(limits, broken.exponent).items()
     )
     return (
         call_lines(table.result)

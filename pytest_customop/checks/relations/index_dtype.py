@@ -88,10 +88,11 @@ def _failure(
         changed: other values of arguments, with which it is wrong.
     """
     changed = changed or {}
-    numbers = {name for name in changed if name not in positions}
     grid = {base_name(name): value for name, value in changed.items()}
     others = "".join(
-        f", {name}={value}" if name in numbers else f", every number of {name} {value},"
+        f", {name}={value}"
+        if name in {*changed} - {*positions}
+        else f", every number of {name} {value},"
         for name, value in grid.items()
     )
     is_gradient = verdict.result.startswith(GRADIENT)

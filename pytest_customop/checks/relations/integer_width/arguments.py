@@ -13,7 +13,6 @@ from ....cases.documented_integers import Range, allows, integer_range
 from ....cases.documented_numbers import at_least_zero
 from ....cases.tensors import base_name, is_plain
 from ....declare.inputs import TensorSpec
-from .fills import Limits
 
 # In the order in which they are tried. Some ops take pixels and samples as floating-point numbers alone.
 _FLOATS = (torch.float32, torch.float64)
@@ -38,8 +37,8 @@ class Argument(NamedTuple):
 
     name: str
     dtype: torch.dtype
-    limits: Limits
-    shown: Limits
+    limits: Range
+    shown: Range
 
 
 def narrow_arguments(case: Case) -> list[Argument]:
@@ -65,19 +64,19 @@ def _argument(
     if documented is None and at_least_zero(case.op, base):
         documented = Range(0, every.high)
     if documented is not None and allows(documented, tensor) and not described:
-        said = Limits(max(documented.low, every.low), min(documented.high, every.high))
+        said = Range(max(documented.low, every.low), min(documented.high, every.high))
         return Argument(name, tensor.dtype, said, said)
     has_all = has_all_numbers(case.op, base, 8 * tensor.dtype.itemsize)
     shown = _shown(spec, tensor, has_all)
     return Argument(name, tensor.dtype, shown if described else every, shown)
 
 
-def _dtype_limits(dtype: torch.dtype) -> Limits:
+def _dtype_limits(dtype: torch.dtype) -> Range:
     known = torch.iinfo(dtype)
-    return Limits(known.min, known.max)
+    return Range(known.min, known.max)
 
 
-def _shown(spec: TensorSpec | torch.Tensor, tensor: torch.Tensor, has_all: bool) -> Limits:
+def _shown(spec: TensorSpec | torch.Tensor, tensor: torch.Tensor, has_all: bool) -> Range:
     """The numbers that the sample shows or describes.
 
     Args:
@@ -89,6 +88,6 @@ def _shown(spec: TensorSpec | torch.Tensor, tensor: torch.Tensor, has_all: bool)
     if isinstance(spec, TensorSpec) and spec.values is None and spec.fill is None:
         low = limits.low if spec.low is None else max(int(spec.low), limits.low)
         high = limits.high if spec.high is None else min(int(spec.high) - 1, limits.high)
-        return Limits(low, max(low, high))
+        return Range(low, max(low, high))
     low, high = int(tensor.min()), int(tensor.max())
-    return limits if has_all or max(high, -low) >= _SHOWN * limits.high else Limits(low, high)
+    return limits if has_all or max(high, -low) >= _SHOWN * limits.high else Range(low, high)

@@ -13,13 +13,14 @@ from ....cases.case import Case
 from ....cases.code_names import names_in_code, numbers_in_code
 from ....cases.crash_risk import may_crash
 from ....cases.documented_dtypes import whole_numbers_count_as_floats
+from ....cases.documented_integers import Range
 from ....cases.dtype_code import DtypeCode
 from ....core.wording import dtype_name
 from ...values.memory.calls import Caller, Leaves, copied, results
 from ..precision.randomness import may_be_random
 from .arguments import WIDER, Argument
 from .compare import Found, compared
-from .fills import Fill, Limits, demanding_fills, equal_fill, filled, small_fills
+from .fills import Fill, demanding_fills, equal_fill, filled, small_fills
 
 _WHITE = 64  # numbers from here on have the size of the largest int8 and uint8
 _SEVERAL = 3  # memory read as another dtype may go unnoticed where few numbers are not 0
@@ -99,7 +100,7 @@ class Comparison:
         named = {"iinfo", "finfo"} & {*names_in_code(self._case.op)}
         return not named and all(abs(number) < _WHITE for number in numbers_in_code(self._case.op))
 
-    def _limits(self, beyond: bool) -> list[Limits]:
+    def _limits(self, beyond: bool) -> list[Range]:
         return [
             argument.limits if beyond else argument.shown
             for _, argument in self._arguments.values()

@@ -6,17 +6,12 @@ from typing import NamedTuple
 
 import torch
 
+from ....cases.documented_integers import Range
+
 _SPREAD = 6  # from the first number of a range to the last
 _MARGIN = 2  # in some ops the ends themselves stand for missing values
 _PRODUCT = 50_000  # from here on a product of two does not fit int32
 _MIDDLE = 2_000  # a product with this does, unless the other factor is large: that of a hash
-
-
-class Limits(NamedTuple):
-    """The smallest and the largest number of a tensor."""
-
-    low: int
-    high: int
 
 
 class Numbers(NamedTuple):
@@ -28,8 +23,8 @@ class Numbers(NamedTuple):
         every: n > 1: each n-th element is from the second range, the others from the first.
     """
 
-    first: Limits
-    second: Limits
+    first: Range
+    second: Range
     order: int = 0
     every: int = 1
 
@@ -48,7 +43,7 @@ class Fill(NamedTuple):
     numbers: tuple[Numbers, ...]
 
 
-def small_fills(limits: list[Limits], wide: bool) -> list[Fill]:
+def small_fills(limits: list[Range], wide: bool) -> list[Fill]:
     """Small numbers: few that are not 0, all orders, decreasing and increasing from tensor to tensor.
 
     Args:
@@ -60,7 +55,7 @@ def small_fills(limits: list[Limits], wide: bool) -> list[Fill]:
     for at, bounds in enumerate(limits):
         start = _start(bounds)
         narrow_range, wide_range = _window(bounds, start + 1, 1), _window(bounds, start, 3)
-        few.append(Numbers(Limits(start, start), narrow_range, every=5))
+        few.append(Numbers(Range(start, start), narrow_range, every=5))
         mixed.append(Numbers(wide_range, wide_range))
         spread = 2 - at % 2  # so that differences are not all the same
         falls = _window(bounds, start + 2 * (count - 1 - at), spread)
@@ -75,7 +70,7 @@ def small_fills(limits: list[Limits], wide: bool) -> list[Fill]:
     return [Fill(name, False, tuple(numbers)) for name, numbers in fills]
 
 
-def demanding_fills(limits: list[Limits], wide: bool, ends: bool) -> list[Fill]:
+def demanding_fills(limits: list[Range], wide: bool, ends: bool) -> list[Fill]:
     """Numbers near the ends.
 
     Args:
@@ -91,7 +86,7 @@ def demanding_fills(limits: list[Limits], wide: bool, ends: bool) -> list[Fill]:
         mixed.append(Numbers(bottom, top))
         large = _window(bounds, _PRODUCT, _SPREAD)
         product.append(Numbers(large, large))
-        last.append(Numbers(Limits(bounds.low, bounds.low), Limits(bounds.high, bounds.high)))
+        last.append(Numbers(Range(bounds.low, bounds.low), Range(bounds.high, bounds.high)))
     fills = [("near the upper end", high), ("near both ends", mixed)]
     if wide:
         fills.insert(0, ("with large products", product))
@@ -104,7 +99,7 @@ def demanding_fills(limits: list[Limits], wide: bool, ends: bool) -> list[Fill]:
 
 def equal_fill(number: int, count: int) -> Fill:
     """The same number in all elements of so many tensors."""
-    numbers = Numbers(Limits(number, number), Limits(number, number))
+    numbers = Numbers(Range(number, number), Range(number, number))
     return Fill(f"all {number}", True, (numbers,) * count)
 
 
@@ -127,7 +122,7 @@ def filled(like: torch.Tensor, numbers: Numbers, seed: int) -> torch.Tensor:
     return torch.empty_like(like).copy_(values.reshape(like.shape))
 
 
-def _drawn(limits: Limits, at: torch.Tensor, seed: int) -> torch.Tensor:
+def _drawn(limits: Range, at: torch.Tensor, seed: int) -> torch.Tensor:
     return limits.low + _scattered(at, seed) % (limits.high - limits.low + 1)
 
 
@@ -136,11 +131,11 @@ def _scattered(at: torch.Tensor, seed: int) -> torch.Tensor:
     return (at * 40503 + 7919 * seed) // 16
 
 
-def _start(limits: Limits) -> int:
+def _start(limits: Range) -> int:
     """The smallest number of those that are called small: 0 where it is allowed."""
     return min(max(limits.low, 0), limits.high)
 
 
-def _window(limits: Limits, start: int, spread: int) -> Limits:
+def _window(limits: Range, start: int, spread: int) -> Range:
     low = min(max(start, limits.low), limits.high)
-    return Limits(low, min(low + spread, limits.high))
+    return Range(low, min(low + spread, limits.high))
