@@ -28,8 +28,7 @@ _NOT_NEGATIVE = re.compile(
 # In the text about a number.
 _ZERO_ALLOWED = re.compile(
     r"(>=|\u2265)\s*0(?!\.?\d)|\bnon-?negative\b|\[\s*0(\.0)?\s*,|(?<![\d.])0(\.0)?`*\s*(<=|\u2264|to\b)"
-    r"|\b(zero|0(\.0)?)`*,? (is|are|means?|turns?|disables?|keeps?|gives?|leaves?|for|or (more|larger))\b"
-    r"|\b(may|can) be (0|zero)\b|\bat least (0|zero)\b",
+    r"|\b(zero|0(\.0)?)`*,? (is|are|or (more|larger))\b|\b(may|can) be (0|zero)\b|\bat least (0|zero)\b",
     re.I,
 )
 # In the text about an argument: a number, or a number of times pi.
@@ -85,7 +84,8 @@ def may_be_zero(op: Op, argument: str) -> bool:
 
 def allows_zero(op: Op, argument: str) -> bool:
     """Whether the text about an argument, which is a number, allows 0 or says what it means."""
-    return _ZERO_ALLOWED.search(lines_about(op, argument)) is not None
+    means = 0.0 in numbers_with_meaning(op, argument)
+    return means or _ZERO_ALLOWED.search(lines_about(op, argument)) is not None
 
 
 def may_be_large(op: Op, argument: str) -> bool:

@@ -144,8 +144,8 @@ class Judge:
         steps = lost_by_moves | (judged & (spread > floor))
         if not bool(wrong.any()):
             return None
-        lost_number = bool(actual[wrong].isnan().any())
-        if not lost_number and _are_steps(gap[wrong], spread[steps], lost_by_moves):
+        masks = bool(lost_by_moves.any()) and not bool(actual[wrong].isnan().any())
+        if _are_steps(gap[wrong], spread[steps], masks):
             return None
         signs = _differ_in_sign_alone(actual, expected, allowed, judged)
         difference = _worst(
@@ -203,19 +203,19 @@ def _is_float(tensor: Tensor) -> bool:
     return is_differentiable(tensor.dtype)
 
 
-def _are_steps(gaps: Tensor, steps: Tensor, lost_by_moves: Tensor) -> bool:
+def _are_steps(gaps: Tensor, steps: Tensor, masks: bool) -> bool:
     """Whether differences are such jumps as moved inputs cause, and not more frequent.
 
     Args:
         gaps: the differences.
         steps: the jumps.
-        lost_by_moves: where moved inputs made results infinite, as where an op masks what it leaves out.
+        masks: whether a jump may be infinite, as where an op masks what it leaves out.
     """
     if not steps.numel() or gaps.numel() > steps.numel():
         return False
     largest = float(gaps.max())
     if math.isinf(largest):
-        return bool(lost_by_moves.any())
+        return masks
     return largest <= _STEPS * float(steps.max())
 
 
