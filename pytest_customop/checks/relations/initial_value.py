@@ -61,9 +61,9 @@ def check_initial_value(case: Case) -> None:
     if broken is not None:
         raise fail(
             "initial-value-for-maximum",
-            f"{case.op.name}: where all numbers of {broken.path} are above 0, element {broken.at} of "
-            f"{broken.result} is one of them; with {broken.moves[1]:.4g} added, so that all are below 0, "
-            f"it is {broken.value:g}, which is none of them",
+            f"{case.op.name}: with {broken.moves[1]:.4g} added to {broken.path}, so that all of its numbers "
+            f"are below 0, element {broken.at} of {broken.result} is {broken.value:g}, which is none of "
+            "them. With all of them above 0, it is one of them",
             repro=_script(case, broken),
         )
 
