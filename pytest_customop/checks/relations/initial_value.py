@@ -61,7 +61,7 @@ def check_initial_value(case: Case) -> None:
     if broken is not None:
         raise fail(
             "initial-value-for-maximum",
-            f"{case.op.name}: with {broken.moves[1]:.4g} added to {broken.path}, so that all of its numbers "
+            f"{case.op.name}: with {broken.moves[1]:.4g} added to {broken.path}, so that all its numbers "
             f"are below 0, element {broken.at} of {broken.result} is {broken.value:g}, which is none of "
             "them. With all of them above 0, it is one of them",
             repro=_script(case, broken),
