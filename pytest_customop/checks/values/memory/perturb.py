@@ -121,6 +121,9 @@ _WIDE = {
     torch.float8_e5m2: torch.float32,
     torch.float8_e5m2fnuz: torch.float32,
     torch.complex32: torch.complex64,
+    torch.uint16: torch.int32,  # torch before 2.5 turns round none of these three
+    torch.uint32: torch.int64,
+    torch.uint64: torch.int64,
 }
 _SCRIPT = """
 def changed():
