@@ -2,57 +2,76 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import contextlib
+from collections.abc import Sequence
 
+from ...cases.arguments import Arguments
 from ...cases.case import Case
+from ...cases.crash_risk import may_crash
 from ...core.tracebacks import reraise_bug
+from ...core.watchdog import LimitExceeded, is_possible, within_limits
 from ...findings import CheckSkipped, Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import skip_if_keeps_nothing
-from ..values.memory.perturb import OTHERS, Change, safe_changes, same_strides, write_all
+from ..values.memory.perturb import (
+    OTHER_INTEGERS,
+    OTHERS,
+    Change,
+    safe_changes,
+    same_strides,
+    write_all,
+)
 from .scripts import GRAPH
 from .vjp import Gradients, Graph, Reference, same, table
+
+_SECONDS = 5.0  # for all calls with other integers
 
 
 def check_stale(case: Case) -> None:
     """Compare the gradients of tensors that were changed in place with those of fresh ones."""
     skip_if_keeps_nothing(case)
     reference = Reference.of(case)
-    change, expected = _changed(reference)
-    actual = _after_writing(reference, change)
-    rows = reference.rows("changed in place", actual, expected) if actual is not None else []
-    wrong = next((row for row in rows if row.wrong), None)
-    if wrong is None or not same(_fresh(reference, change), expected):
-        return
-    raise fail(
-        "stale-gradient",
-        f"after the arguments were changed in place ({change.description}), a further call gives "
-        f"{wrong.actual} as the gradient for `{wrong.input}`; fresh tensors with these values give "
-        f"{wrong.expected}",
-        table(rows),
-        repro=GRAPH + change.script() + _SCRIPT,
-    )
+    is_changed = _compare_after(reference, safe_changes(case, OTHERS))
+    if is_possible() and not may_crash(case):
+        # Equal numbers may form a cycle that an op follows forever.
+        with contextlib.suppress(LimitExceeded), within_limits(_SECONDS):
+            is_changed |= _compare_after(reference, OTHER_INTEGERS)
+    if not is_changed:
+        reason = "no other values have other gradients"
+        raise skip("nothing-to-check", reason, unjudged=False)
 
 
-def _changed(reference: Reference) -> tuple[Change, Gradients]:
-    """Other values for which the gradients are others, and those gradients."""
-    for change in safe_changes(reference.case, OTHERS):
-        try:
-            found = _fresh(reference, change)
-        except CheckSkipped:
+def _compare_after(reference: Reference, changes: Sequence[Change]) -> bool:
+    """Compare the gradients after the first change that gives others; returns whether there is one."""
+    for change in changes:
+        expected = _fresh(reference, change)
+        if expected is None or same(expected, reference.gradients):
             continue
-        except Exception as error:  # whatever the op or its backward raises for other values
-            reraise_bug(error)
-            continue
-        if not same(found, reference.gradients):
-            return change, found
-    reason = "no other values have other gradients"
-    raise skip("nothing-to-check", reason, unjudged=False)
+        actual = _after_writing(reference, change)
+        rows = reference.rows("changed in place", actual, expected) if actual is not None else []
+        wrong = next((row for row in rows if row.wrong), None)
+        if wrong is not None and same(_fresh(reference, change) or {}, expected):
+            raise fail(
+                "stale-gradient",
+                f"after the arguments were changed in place ({change.description}), a further call "
+                f"gives {wrong.actual} as the gradient for `{wrong.input}`; fresh tensors with these "
+                f"values give {wrong.expected}",
+                table(rows),
+                repro=GRAPH + change.script() + _SCRIPT,
+            )
+        return True
+    return False
 
 
-def _fresh(reference: Reference, change: Change) -> Gradients:
-    graph = Graph(reference.case, change.apply(reference.case.inputs()))
-    return graph.vjp(_weights(graph, reference))
+def _fresh(reference: Reference, change: Change) -> Gradients | None:
+    """The gradients for fresh tensors with other values; None where the op does not take them."""
+    try:
+        return _gradients(reference, change.apply(reference.case.inputs()))
+    except CheckSkipped:
+        return None
+    except Exception as error:  # whatever the op or its backward raises for other values
+        reraise_bug(error)
+        return None
 
 
 def _after_writing(reference: Reference, change: Change) -> Gradients | None:
@@ -63,15 +82,15 @@ def _after_writing(reference: Reference, change: Change) -> Gradients | None:
     if not same_strides(graph.arguments, changed):
         return None  # the op changes the shape of its argument
     write_all(graph.arguments, changed)
-    again = Graph(reference.case, graph.arguments)
-    return again.vjp(_weights(again, reference))
+    return _gradients(reference, graph.arguments)
 
 
-def _weights(graph: Graph, reference: Reference) -> list[Tensor]:
+def _gradients(reference: Reference, arguments: Arguments) -> Gradients | None:
+    """The gradients of a call; None if it has outputs of other sizes."""
+    graph = Graph(reference.case, arguments)
     if [output.shape for _, output in graph.outputs] != [each.shape for each in reference.weights]:
-        reason = "the sizes of the outputs depend on the values"
-        raise skip("nothing-to-check", reason, unjudged=False)
-    return graph.given(reference.weights)
+        return None
+    return graph.vjp(graph.given(reference.weights))
 
 
 _SCRIPT = """
@@ -130,8 +149,9 @@ CHECK = Check(
     catches=(
         "A cache with addresses as keys that only the backward uses: transposed weights, sorted indices. "
         "The op and its backward run, the floating-point arguments are changed in place, and both run "
-        "again. Only for ops whose Python code refers to something that could keep anything."
+        "again; for kernels in Python then the integers. Only for ops whose Python code refers to "
+        "something that could keep anything."
     ),
-    cannot_see="A cache of what is derived from integers. One that is keyed by shape.",
+    cannot_see="A cache keyed by shape, and one of integers that each become the first of their tensor.",
     cost="calls",
 )
