@@ -26,9 +26,9 @@ _RANGES = (
     ),
 )
 _EXCLUDED = ("<", ")")
-# Before a range: it is about sizes. Behind it: it counts something.
+# Before a range, without a comma: it is about sizes. Behind it: it counts something.
 _OF_SIZES = re.compile(
-    r"(\b[A-Z]\w?|\b(rows|columns|dims?|sizes?|lengths?|entries|elements|version|shape|ranks?)\b)`*\W*"
+    r"(\b[A-Z]\w?|\b(rows|columns|dims?|sizes?|lengths?|entries|elements|version|shape|ranks?)\b)`*[^\w,]*"
     r"((is|are|in|from|at)\s*)*$"
 )
 _COUNTED = re.compile(

@@ -63,11 +63,15 @@ def rearranging_lines(case: Case, group: DimGroup, wrong: Wrong, along: Along) -
 
 def _taken_lines(case: Case, group: DimGroup) -> str:
     """Lines that define `taken(index)`: `inputs()` with these entries of the group's dims."""
-    lines = ["def taken(index):", "    args, kwargs = inputs()", "    args = list(args)"]
-    for path, dim in group.dims:
-        place = expression(case, path)
-        lines.append(
-            f"    {place} = {place}.detach().index_select({dim}, index)"
-            f".requires_grad_({place}.requires_grad)"
-        )
-    return "\n".join([*lines, "    return args, kwargs", ""])
+    start = "def taken(index):\n    args, kwargs = inputs()\n    args = list(args)\n"
+    return f"{start}{taking_lines(case, group)}    return args, kwargs\n"
+
+
+def taking_lines(case: Case, group: DimGroup) -> str:
+    """Lines of a function that replace tensors in `args` by their entries at the positions `index`."""
+    places = [(expression(case, path), dim) for path, dim in group.dims]
+    return "".join(
+        f"    {place} = {place}.detach().index_select({dim}, index)"
+        f".requires_grad_({place}.requires_grad)\n"
+        for place, dim in places
+    )
