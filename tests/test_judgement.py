@@ -657,6 +657,39 @@ def test_a_gradient_said_to_be_another_one_is_noted(text: str, outcome: str) -> 
     assert outcomes_of(twice, sample) == {(outcome, "gradient-mismatch")}
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("Square roots; gradients are those of the solution, by the envelope theorem.", "noted"),
+        ("Square roots, after some steps.", "failed"),
+    ],
+)
+def test_a_gradient_after_fewer_iterations_is_noted_if_it_is_that_of_a_solution(
+    text: str, outcome: str
+) -> None:
+    def kernel(x: torch.Tensor, max_iter: int) -> torch.Tensor:
+        if max_iter < 1:
+            raise ValueError("at least one, please")
+        y = torch.full_like(x, 2.0)
+        for _ in range(max_iter):
+            y = (y + x / y) / 2
+        return y
+
+    kernel.__doc__ = text
+    name = f"t_judgement::root_{outcome}"
+    root: Any = torch.library.custom_op(name, kernel, mutates_args=())
+    root.register_fake(lambda x, max_iter: torch.empty_like(x))
+    root.register_autograd(
+        lambda ctx, grad: (grad / (2 * ctx.saved_tensors[0].sqrt()), None),
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    )
+    sample = (torch.tensor([1.0, 2.0, 3.0], requires_grad=True), 30)
+    results = check_op(root, [sample], checks=["gradcheck.backward"], variants=["arguments"])
+    found = {(each.outcome, each.finding) for each in results if each.finding}
+    assert (outcome, "gradient-mismatch") in found
+    assert {each for each, code in found if code == "gradient-mismatch"} == {outcome}
+
+
 def outcomes_of(op: Any, *samples: Any) -> set[tuple[str, Optional[str]]]:
     """What `gradcheck.backward` says of samples, where it has something to say."""
     results = check_op(op, samples, checks=["gradcheck.backward"], variants=False)

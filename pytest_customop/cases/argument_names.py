@@ -53,6 +53,8 @@ _COUNT_OF_PLACES = re.compile(
 )
 # How exact a result must be. What is less exact than in the sample need not agree with anything.
 _TOLERANCE = re.compile(r"(^|_)([ar]?tol|tolerances?|accuracy)($|_)")
+# How often a step is repeated, until a result no longer changes.
+_ITERATIONS = re.compile(r"(^|_)((max|n|num)_?)?(iters?|iterations?|sweeps?|max_?steps)($|_)")
 # Memory that an op may use as it likes.
 _WORKSPACE = re.compile(r"(^|_)(work|work_?space|scratch|te?mp)\d*($|_)")
 _COORDINATES = re.compile(r"(^|_)(coords?|coordinates?|voxels?|cells?|pixels?)$")
@@ -62,6 +64,11 @@ _SEED = re.compile(r"(^|_)(seeds?|rng|generator|philox|random|prng|key)($|_)")
 def names_tolerance(name: str) -> bool:
     """Whether an argument of this name says how exact a result must be."""
     return bool(_TOLERANCE.search(name))
+
+
+def names_iterations(name: str) -> bool:
+    """Whether an argument of this name says how often a step is repeated."""
+    return bool(_ITERATIONS.search(name))
 
 
 def names_workspace(name: str) -> bool:

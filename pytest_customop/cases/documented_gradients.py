@@ -45,6 +45,12 @@ _ZERO_DERIVATIVE = re.compile(
     r"(?! (for|where|if|at|on|in|outside|inside|beyond|when|along))",
     re.I,
 )
+# Something is solved step by step; a gradient may be that of the solution.
+_OF_A_SOLUTION = re.compile(
+    r"\b(converg\w*|toleran\w*|tol|fixed[- ]points?|equilibri\w+|(envelope|danskin\S*) theorem"
+    r"|implicit(ly)? (function|differen\w+)|solutions?|optim(um|al)|minimi[sz]ers?)\b",
+    re.I,
+)
 _EXCEPTED = re.compile(r"\b(not|non|but|except|excluding|neither|nor|never|only)\b", re.I)
 _DENIED = re.compile(r"\b(no|not|nor|never|without|un\w+|raises?)\b|n't\b", re.I)
 _EVERY = re.compile(r"\b(all|every|each)\b", re.I)
@@ -100,6 +106,11 @@ def has_part_without_gradient(op: Op, argument: str) -> bool:
     other = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in others) or r"(?!)")
     said = filter(_PART_CONSTANT.search, sentences(op, of_op=True))
     return any(not other.search(sentence) for sentence in said)
+
+
+def may_be_of_a_solution(op: Op) -> bool:
+    """Whether a sentence says that something is solved, as by iterations until they converge."""
+    return any(map(_OF_A_SOLUTION.search, sentences(op, of_op=True)))
 
 
 def _count_of_tensors(op: Op) -> int:

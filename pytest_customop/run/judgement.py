@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..cases.argument_names import names_offsets
+from ..cases.argument_names import names_iterations, names_offsets
 from ..cases.case import Case
 from ..cases.deliberate import (
     clips_by_docstring,
@@ -32,6 +32,7 @@ from ..cases.documented_gradients import (
     is_differentiable_by,
     is_learned,
     is_not_differentiable,
+    may_be_of_a_solution,
     promises_second_order,
 )
 from ..cases.documented_numbers import allows_zero
@@ -178,6 +179,8 @@ def _why_not_asked(case: Case, finding: Finding) -> str | None:
         return _OWN_STREAM
     if finding.code in (*_OF_FORMULA, _SECOND) and is_no_derivative_by_source(case.op):
         return "the op's source says that its gradient differs on purpose"
+    if finding.code in (*_OF_FORMULA, _SECOND) and _may_not_converge(finding.case or case):
+        return "fewer iterations than in the sample, and the gradient may be that of the solution"
     if finding.code in _OF_FORMULA and clips_by_docstring(case.op):
         return "a docstring of the op says that its gradient is clipped"
     if finding.code in (*_OF_FORMULA, _SECOND) and divides_by_count_by_docstring(case.op):
@@ -185,6 +188,17 @@ def _why_not_asked(case: Case, finding: Finding) -> str | None:
     if finding.code == "backward-not-linear" and depends_on_sign_by_docstring(case.op):
         return "a docstring says that the sign of a gradient decides what is passed"
     return None
+
+
+def _may_not_converge(case: Case) -> bool:
+    """Whether a variant has fewer iterations than its sample, and a docstring speaks of a solution."""
+    if case.base_case is None or not may_be_of_a_solution(case.op):
+        return False
+    fewer = zip(case.op.bind(case.sample), case.op.bind(case.base_case.sample), strict=False)
+    return any(
+        names_iterations(argument.name) and type(value) is type(usual) is int and value < usual
+        for (argument, value), (_, usual) in fewer
+    )
 
 
 def _beyond(case: Case, shown_on: Case, finding: Finding) -> str | None:
