@@ -139,6 +139,43 @@ def leaves_an_option_alone():
     return _clipped("leaves_an_option_alone", lambda bound: bound.abs().add_(0.5))
 
 
+def _following(name, advanced):
+    """The number behind a chosen column; `advanced(columns, count)` moves the columns on."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def following(x: Tensor, columns: Optional[Tensor] = None) -> Tensor:
+        """The number of each row behind a chosen one, or the first.
+
+        Args:
+            x: (B, V).
+            columns: (B,) int64, the chosen column of each row; None: the first number is taken.
+        """
+        if x.dim() != 2 or not x.shape[1]:
+            raise ValueError("rows of numbers, please")
+        if columns is None:
+            return x[:, 0].clone()
+        if columns.dtype != torch.int64 or columns.shape != x.shape[:1]:
+            raise ValueError("an int64 column for each row, please")
+        return x.gather(1, advanced(columns, x.shape[1]).unsqueeze(1)).squeeze(1)
+
+    following.register_fake(lambda x, columns=None: x.new_empty(x.shape[0]))
+    return following
+
+
+@specimen(
+    (MATRIX,), variant_findings={"values.mutation": "undeclared-mutation"}, shown_by="columns.given"
+)
+def moves_optional_columns():
+    """Moves optional columns on in place."""
+    return _following("moves_optional_columns", lambda columns, n: columns.add_(1).remainder_(n))
+
+
+@specimen((MATRIX,), twin_of="moves_optional_columns")
+def leaves_optional_columns():
+    """Moves optional columns on in memory of its own."""
+    return _following("leaves_optional_columns", lambda columns, n: (columns + 1) % n)
+
+
 def _joined(name, shortcut):
     """One tensor after the other; `shortcut(x)` where there is one only."""
 

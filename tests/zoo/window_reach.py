@@ -70,7 +70,7 @@ def sums_of_at_most_20():
     )
 
 
-@aot(READS, twin_of="sums_of_at_most_20")
+@aot(READS)
 def sums_of_windows():
     """Adds up all."""
     said = "The sum of each window of `k` numbers of [B, L]."

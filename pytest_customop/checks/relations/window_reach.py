@@ -53,15 +53,17 @@ class _Window(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """How many elements of a result depend on one element.
+    """How many entries of a result, along the sequence, depend on one element.
 
     Args:
         size: how many.
+        dim: of the result, along which the sequence runs.
         numbers: the one of all others, and the one that the element becomes.
         is_clear: whether the smallest influence is not much smaller than the largest one.
     """
 
     size: int
+    dim: int
     numbers: tuple[float, float]
     is_clear: bool
 
@@ -110,7 +112,7 @@ def check_window_reach(case: Case) -> None:
     raise fail(
         "window-cut-off",
         f"{case.op.name}: with {window.length}={length}, an element of {window.path} has an influence on "
-        f"{broken.reach.size} elements of {broken.result} instead of {broken.expected}: with "
+        f"{broken.reach.size} entries of {broken.result} instead of {broken.expected}: with "
         f"{window.length}={broken.small[0]} on {broken.small[1]}, and on {broken.step} more for each step",
         repro=_script(case, broken),
         case=shown_on,
@@ -190,22 +192,28 @@ def _cut_off(calls: Caller, window: _Window, result: str, step: int, start: int)
 
 
 def _reaches(calls: Caller, window: _Window, length: int) -> dict[str, _Reach]:
-    """By result: how many elements depend on one element; none if the op raises."""
+    """By result: how much of it depends on one element; nothing if the op raises."""
     found: dict[str, _Reach] = {}
     for numbers in _PAIRS:
         usual, changed = (_results(calls, window, length, numbers, at) for at in (False, True))
         for name, before in usual.items():
-            after = changed.get(name)
-            if after is None or after.shape != before.shape:
+            after, dim = changed.get(name), _dim_of_sequence(before, length)
+            if after is None or after.shape != before.shape or dim is None:
                 continue
             differs = (after != before) & ~(after.isnan() & before.isnan())
-            size = int(differs.sum())
+            size = int(differs.movedim(dim, 0).flatten(1).any(1).sum())
             if name not in found or size > found[name].size:
                 influence = (after - before).abs()[differs]
                 is_clear = not size or bool(influence.min() >= _FADED * influence.max())
                 is_whole = not is_differentiable(before.dtype)
-                found[name] = _Reach(size, numbers, is_clear or is_whole)
+                found[name] = _Reach(size, dim, numbers, is_clear or is_whole)
     return found
+
+
+def _dim_of_sequence(result: torch.Tensor, length: int) -> int | None:
+    """The only dim that is about as long as the sequence."""
+    dims = [dim for dim, size in enumerate(result.shape) if abs(size - _ENTRIES) <= length]
+    return dims[0] if len(dims) == 1 else None
 
 
 def _results(

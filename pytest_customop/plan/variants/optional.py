@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from ...cases.documented import lines_about
+from ...cases.documented_dtypes import dtypes_of
 from ...cases.documented_shapes import documented_shape
 from ...declare.inputs import TensorSpec
 from ...declare.variant import UNSHAPED, Step
@@ -31,8 +32,7 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
     shapes = {tensor.path: tensor.shape for tensor in view.tensors}
     documented = documented_shape(view.op, name, shapes)
     if documented is not None:
-        boolean = _MASK.search(name) and "bool" in lines_about(view.op, name)
-        spec = TensorSpec(documented, torch.bool) if boolean else _resized(like, documented)
+        spec = _of_stated_dtype(view, name, documented) or _resized(like, documented)
         yield _given(name, "given", f"{name} given, in the shape of the docstring", spec, 4)
         return
     shape = like.shape
@@ -53,6 +53,19 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
     if shape:
         single = _resized(like, ())
         yield _given(name, "number", f"{name} given, without dims", single, 9, UNSHAPED)
+
+
+def _of_stated_dtype(view: SampleView, name: str, shape: tuple[int, ...]) -> TensorSpec | None:
+    """Booleans, or integers 0 and 1, where the text about the argument names such a dtype first."""
+    if _MASK.search(name) and "bool" in lines_about(view.op, name):
+        return TensorSpec(shape, torch.bool)
+    dtype = next(iter(dtypes_of(view.op, name)), None)
+    if dtype == torch.bool:
+        return TensorSpec(shape, torch.bool)
+    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+        return None
+    # Most integers are positions or lengths, of which these two are nearly always valid.
+    return TensorSpec(shape, dtype, low=0, high=2)
 
 
 def _resized(like: TensorArgument, shape: tuple[int, ...]) -> TensorSpec:
