@@ -165,6 +165,16 @@ def test_docstring_of_a_kernel_to_which_no_name_refers(module: types.ModuleType)
     assert is_not_differentiable(op)  # the sentence goes on in the next line
 
 
+@pytest.mark.parametrize(
+    "module", [(6, PYTHON.replace("def longest(", "@torch.no_grad()\ndef longest("))], indirect=True
+)
+def test_docstring_of_a_decorated_kernel(module: types.ModuleType) -> None:
+    op = resolve(getattr(module.torch.ops, module.lib.ns).longest)
+    kernels = functions_by_name(op.overload)  # torch 2.4 does not say where a library was made
+    assert ("Rows by their norms." in texts_of(module, "longest")) == bool(kernels)
+    assert kernels == [] or not hasattr(kernels[0], "__wrapped__")
+
+
 @pytest.mark.parametrize("module", [(2, NATIVE)], indirect=True)
 def test_comments_in_native_source(module: types.ModuleType) -> None:
     assert texts_of(module, "plus_one") == [

@@ -14,6 +14,7 @@ from pytest_customop.cases import (
     documented_gradients,
     documented_integers,
     documented_numbers,
+    documented_orders,
     documented_ranges,
     documented_shapes,
 )
@@ -940,6 +941,7 @@ def test_numbers_that_may_be_zero(text: str, allowed: bool) -> None:
         ("boxes: 0..255", (0, 255)),
         ("boxes: -5 to 5", (-5, 5)),
         ("boxes: int64 (N, K), K from 1 to 64", None),
+        ("boxes: the length, 1 to 20; windows end then", (1, 20)),
         ("boxes: from 1 to 4 elements", None),
         ("boxes: 1 to 8 bits each", None),
         ("boxes: int64 (3, 4)", None),
@@ -954,6 +956,46 @@ def test_numbers_that_may_be_zero(text: str, allowed: bool) -> None:
 )
 def test_ranges_of_integers(text: str, found: tuple[int, int] | None) -> None:
     assert documented_integers.integer_range(op_with(text), "boxes") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("boxes: (P, 2) pairs, in any order", "in any order"),
+        (
+            "boxes: pairs. The order of the pairs carries no meaning",
+            "The order of the pairs carries no",
+        ),
+        ("boxes: (E,) int64, unsorted; may repeat", "unsorted"),
+        ("boxes: need not be sorted", "need not be sorted"),
+        ("boxes: columns, in any order within a row", ""),
+        ("boxes: in any order, but sorted by row", ""),
+        ("boxes: differentiable to any order", ""),
+        ("boxes: memory in any order", ""),
+        ("boxes: the results come in any order", ""),
+        ("boxes: sorted", ""),
+        ("scores: in any order", ""),
+    ],
+)
+def test_an_order_that_does_not_matter(text: str, clause: str) -> None:
+    found = documented_orders.clause_of_any_order(op_with(text), "boxes")
+    assert found.startswith(clause)
+    assert bool(found) == bool(clause)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Rows with fewer elements than `boxes` stay as they are.", True),
+        ("If there are less rows than boxes, all are taken.", True),
+        ("boxes: larger than a row, it takes all of it", True),
+        ("Raises where there are fewer rows than boxes.", False),
+        ("boxes: larger values are smoother", False),
+        ("The rows are larger than the columns; boxes counts them.", False),
+    ],
+)
+def test_a_number_above_the_sizes(text: str, said: bool) -> None:
+    assert documented_numbers.may_exceed_sizes(op_with(text), "boxes") is said
 
 
 def test_a_range_counts_where_the_sample_is_inside() -> None:

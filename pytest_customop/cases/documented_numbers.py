@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ..declare.ops import Op
-from .documented import lines_about, sentences
+from .documented import lines_about, naming, sentences
 
 # In a sentence about NaN or -inf: that there must be none, or that they are results.
 _UNWANTED = re.compile(
@@ -57,6 +57,18 @@ _LIMIT = re.compile(
     r"\bat most\b|\bup to\b|\bmax(imum)?\b|\bless than\b|\bbelow\b|<|\bfits?\b|\b(in|within) \[",
     re.I,
 )
+
+
+def may_exceed_sizes(op: Op, argument: str) -> bool:
+    """Whether a sentence says what the op does where a size is below a number: `fewer rows than k`."""
+    name = rf"[`*]*{re.escape(argument)}\b"
+    below = re.compile(
+        rf"\b(fewer|less|smaller|shorter)\b( [\w`]+){{0,2}} than (the )?{name}"
+        rf"|{name}[`*:]* (\w+ )?((larger|greater|more|longer|bigger) than|exceed\w*)\b",
+        re.I,
+    )
+    named = (clause for each in naming(op, argument) for clause in each.split(";"))
+    return any(below.search(clause) and not _REJECTED.search(clause) for clause in named)
 
 
 def gives_meaning_to(number: str, op: Op, argument: str) -> bool:

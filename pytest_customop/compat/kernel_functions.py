@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import Any
@@ -29,12 +30,13 @@ def functions_by_name(overload: OpOverload) -> list[Any]:
     """The functions that could be the kernels of an op of a `torch.library.Library`.
 
     They are at the top level of a file in which the op or its fake kernel was registered. Their parameters
-    have the names of the op's arguments, in the same order.
+    have the names of the op's arguments, in the same order. They may be decorated, as by `torch.no_grad()`.
     """
     names = tuple(argument.name for argument in schema_of(overload).arguments)
     functions: list[Any] = []
     modules = _registering_modules(overload)
-    for value in (value for module in modules for value in [*vars(module).values()]):
+    found = (value for module in modules for value in [*vars(module).values()])
+    for value in (inspect.unwrap(each) for each in found if isinstance(each, types.FunctionType)):
         code = getattr(value, "__code__", None)
         if isinstance(value, types.FunctionType) and code is not None:
             count = code.co_argcount + code.co_kwonlyargcount

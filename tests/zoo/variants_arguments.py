@@ -176,6 +176,40 @@ def leaves_optional_columns():
     return _following("leaves_optional_columns", lambda columns, n: (columns + 1) % n)
 
 
+def _negated_part(name, unchanged):
+    """The first part of the columns negated; `unchanged(x)` where it has none."""
+
+    def kernel(x, parts):
+        if x.dim() != 2 or x.shape[1] < 2 or parts < 1:
+            raise ValueError("rows of several columns, please, and at least one part")
+        count = x.shape[1] // parts
+        if not count:
+            return unchanged(x)
+        return torch.cat((-x[:, :count], x[:, count:]), 1)
+
+    def fake(x, parts):
+        """x (N, C) with the first ``C // parts`` columns negated.
+
+        Rows with fewer columns than `parts` stay as they are.
+        """
+        return x.new_empty(x.shape)
+
+    return library_op(name, "(Tensor x, int parts) -> Tensor", kernel, fake)
+
+
+@specimen((tensor(5, 4), 2), variant_findings=ALIAS, shown_by="parts.above")
+def returns_narrow_rows():
+    """Returns the very tensor where a part has no column."""
+    return _negated_part("returns_narrow_rows", lambda x: x.contiguous())
+
+
+@specimen((tensor(5, 4), 2), twin_of="returns_narrow_rows")
+def copies_narrow_rows():
+    """Returns a copy where a part has no column."""
+    copy = lambda x: x.clone(memory_format=torch.contiguous_format)  # noqa: E731
+    return _negated_part("copies_narrow_rows", copy)
+
+
 def _joined(name, shortcut):
     """One tensor after the other; `shortcut(x)` where there is one only."""
 

@@ -1,6 +1,7 @@
 """Variants of numbers: one more or less, doubled, half, 0, 1, negative, plus 0.5, a size, an earlier one.
 
-For native code, in which a buffer may be too small, also a large number; the largest of a documented range.
+For native code, in which a buffer may be too small, also a large number; the largest of a documented range;
+one above every size, if a docstring says what it does then.
 For floats, also a number that scales a size to a non-integer. First, the numbers of which a docstring says
 what they mean.
 
@@ -21,7 +22,7 @@ import torch
 from ...cases.argument_names import names_dims, names_positions, names_tolerance
 from ...cases.documented import cuts_off
 from ...cases.documented_integers import Range, integer_range
-from ...cases.documented_numbers import numbers_with_meaning
+from ...cases.documented_numbers import may_exceed_sizes, numbers_with_meaning
 from ...declare.variant import Step
 from .sample_view import SampleView
 
@@ -152,6 +153,7 @@ def _ints(view: SampleView, name: str, value: int, optional: bool) -> Iterator[S
         *((f"size_{size}", size, 4) for size in _last_sizes(view)),
         *((f"is.{other_name}", number, 4) for other_name, number in _numbers_before(view, name)),
         *(("largest", documented.high, 4) for documented in _documented(view, name, value)),
+        *(("above", size + 1, _MEANT) for size in _exceeded(view, name)),
     ]
     if view.may_read_outside and value > 0:
         others.append(("large", value + _BUFFER, 6))
@@ -170,6 +172,13 @@ def _documented(view: SampleView, name: str, value: int) -> Iterator[Range]:
     documented = integer_range(view.op, name)
     if documented is not None and documented.low <= value <= documented.high <= _LARGEST:
         yield documented
+
+
+def _exceeded(view: SampleView, name: str) -> Iterator[int]:
+    """The largest size, if a docstring says what the op does where a number is above a size."""
+    sizes = [size for tensor in view.tensors for size in tensor.shape]
+    if sizes and may_exceed_sizes(view.op, name):
+        yield max(sizes)
 
 
 def _last_sizes(view: SampleView) -> list[int]:

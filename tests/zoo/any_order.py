@@ -1,0 +1,66 @@
+"""Ops with a list of pairs, of which the docstring says that their order does not matter."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from pytest_customop import tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+ORDER = {"relations.any_order": "order-matters"}
+CHAIN = (tensor(6, 3), torch.tensor([[3, 2], [4, 3], [5, 4]]))
+
+
+def _moves(name, moved, said="pairs in any order"):
+    """Rows copied to other places; `moved(x, pairs)` gives the table after that."""
+
+    def kernel(x: Tensor, pairs: Tensor) -> Tensor:
+        if x.dim() != 2 or pairs.dim() != 2 or pairs.shape[1] != 2 or pairs.dtype != torch.int64:
+            raise ValueError("rows, and pairs in int64, please")
+        if len(pairs) and not 0 <= int(pairs.min()) <= int(pairs.max()) < len(x):
+            raise IndexError("a pair of rows that there are, please")
+        if len(pairs[:, 1].unique()) < len(pairs):
+            raise ValueError("destinations that are distinct, please")
+        return moved(x.clone(memory_format=torch.contiguous_format), pairs)
+
+    kernel.__doc__ = f"""The rows with some of them copied to other places.
+
+    Args:
+        x: (N, D), rows.
+        pairs: (P, 2) int64, each a source and a destination, {said}. Destinations are distinct.
+    """
+    op = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    op.register_fake(lambda x, pairs: x.new_empty(x.shape))
+    return op
+
+
+def _one_by_one(x, pairs):
+    for source, destination in pairs.tolist():
+        x[destination] = x[source]
+    return x
+
+
+def _at_once(x, pairs):
+    x[pairs[:, 1]] = x[pairs[:, 0]]
+    return x
+
+
+@aot(CHAIN, expected=ORDER)
+def copies_rows_one_by_one():
+    """Copies what an earlier pair has overwritten."""
+    return _moves("copies_rows_one_by_one", _one_by_one)
+
+
+@aot(CHAIN, twin_of="copies_rows_one_by_one")
+def copies_rows_at_once():
+    """Reads all sources before it writes."""
+    return _moves("copies_rows_at_once", _at_once)
+
+
+@aot(CHAIN)
+def copies_rows_in_turn():
+    """Correct: the docstring says that pairs follow each other."""
+    return _moves("copies_rows_in_turn", _one_by_one, "one after the other")
