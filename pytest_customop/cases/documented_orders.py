@@ -1,11 +1,11 @@
-"""Read from an op's docstrings that the order of an argument's entries does not matter."""
+"""Read from an op's docstrings that the order of entries does not matter, or that results are sorted."""
 
 from __future__ import annotations
 
 import re
 
 from ..declare.ops import Op
-from .documented import lines_about
+from .documented import lines_about, sentences
 
 # In one clause of the text about an argument.
 _ANY_ORDER = re.compile(
@@ -28,6 +28,12 @@ _OF_OTHERS = re.compile(
     r"|byte|layout|strides?)\b",
     re.I,
 )
+_SORTED = re.compile(
+    r"\bsorted\b(?! (inputs?|arguments?))|\b((in|de)creasing|lexicographic(al)?) order\b"
+    r"|\b(ascending|descending|non-?decreasing|lexicographically)\b",
+    re.I,
+)
+_RESULT = re.compile(r"\b(returns?|returned|results?|outputs?|gives?|yields?)\b", re.I)
 
 
 def clause_of_any_order(op: Op, argument: str) -> str:
@@ -37,4 +43,16 @@ def clause_of_any_order(op: Op, argument: str) -> str:
         if said and not _LIMITED.search(clause, said.start()) and not _OF_OTHERS.search(clause):
             start = max(clause.rfind(sign, 0, said.start()) for sign in ",:") + 1
             return " ".join(clause[start:].split())
+    return ""
+
+
+def clause_of_sorted_results(op: Op) -> str:
+    """The clause which says that a result is sorted, and not only within parts of it; empty without one."""
+    of_arguments = {*sentences(op, of_op=True, results=False)}
+    for sentence in sentences(op, of_op=True):
+        for clause in re.split(r";\s", sentence):
+            said = _SORTED.search(clause)
+            is_of_results = sentence not in of_arguments or _RESULT.search(clause)
+            if said and is_of_results and not _LIMITED.search(clause, said.start()):
+                return clause
     return ""
