@@ -53,7 +53,8 @@ def check_sorted_results(case: Case) -> None:
         if at is not None:
             raise fail(
                 "result-not-sorted",
-                f"{case.op.name}: {name} is not sorted from entry {at} to entry {at + 1}; for the sample, {order}",
+                f"{case.op.name}: {name} is not sorted from entry {at} to entry {at + 1}; for the sample, "
+                f"{order}",
                 docstring_says(clause_of_sorted_results(case.op)),
                 repro=_script(case, name, order, at),
             )
