@@ -29,7 +29,7 @@ from .entries.script import taking_lines
 from .scripts import call_lines, position
 
 _SMALL = (1, 2, 3, 4, 5, 7, 9)  # lengths to learn from
-_FEWEST = 3  # of them, that the op takes
+_FEWEST = 3  # of them, that the op takes; it takes one of the first three
 _LARGE = (15, 16, 17, 21, 31, 32, 33, 63, 64)
 _ENTRIES = 2 * _LARGE[-1] + 5  # of the sequence: windows around its middle are whole
 _SHOWN = 64  # lengths up to it are tried if no docstring says how large they may be
@@ -150,7 +150,8 @@ def _answer(case: Case, windows: list[_Window]) -> tuple[bool, _Broken | None]:
             found = _reaches(calls, window, length)
             if found:
                 learned[length] = found
-            if len(learned) > 1 and not _rules(learned):
+            breaks_rule = len(learned) > 1 and not _rules(learned)
+            if breaks_rule or (not learned and length == _FEWEST):
                 break
         if len(learned) < _FEWEST:
             continue
@@ -195,7 +196,8 @@ def _reaches(calls: Caller, window: _Window, length: int) -> dict[str, _Reach]:
     """By result: how much of it depends on one element; nothing if the op raises."""
     found: dict[str, _Reach] = {}
     for numbers in _PAIRS:
-        usual, changed = (_results(calls, window, length, numbers, at) for at in (False, True))
+        usual = _results(calls, window, length, numbers, False)
+        changed = _results(calls, window, length, numbers, True) if usual else {}
         for name, before in usual.items():
             after, dim = changed.get(name), _dim_of_sequence(before, length)
             if after is None or after.shape != before.shape or dim is None:
