@@ -104,17 +104,17 @@ def first_places_of_windows():
     )
 
 
-@aot((tensor(2, 12), 3))
+@aot((tensor(2, 12), 3), (tensor(12), 3))
 def smoothed_often():
     """Correct: the influence of an element on others fades with each step."""
 
     @torch.library.custom_op("zoo::smoothed_often", mutates_args=())
     def op(x: Tensor, steps: int) -> Tensor:
-        """Smooths [B, T] `steps` times, over three neighbours each time."""
-        if x.dim() != 2 or not 0 <= steps <= 1000:
+        """Smooths [B, T] or [T] `steps` times, over three neighbours each time."""
+        if x.dim() not in (1, 2) or not 0 <= steps <= 1000:
             raise ValueError("series, please, and at most 1000 steps")
         for _ in range(steps if x.numel() else 0):
-            x = torch.nn.functional.pad(x, (1, 1)).unfold(1, 3, 1).mean(2)
+            x = torch.nn.functional.pad(x, (1, 1)).unfold(-1, 3, 1).mean(-1)
         return x.clone(memory_format=torch.contiguous_format)
 
     op.register_fake(lambda x, steps: torch.empty_like(x, memory_format=torch.contiguous_format))
