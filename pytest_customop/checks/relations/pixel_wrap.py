@@ -94,7 +94,7 @@ def _answer(case: Case, names: list[str]) -> tuple[bool, _Wrapped | None]:
             if len(series) < len(numbers) or len({each.shape for each in series}) > 1:
                 continue
             is_taken = True
-            place = _first_wrap(torch.stack(series).flatten(1).to(torch.int64))
+            place = _first_wrap(torch.stack(series).reshape(len(series), -1).to(torch.int64))
             if place is not None:
                 at, element = place
                 values = (

@@ -257,7 +257,8 @@ def _script(case: Case, broken: _Broken) -> str:
         + f"    {expression(case, window.length)} = length\n"
         + f"    return call(args, kwargs)[{position(case, broken.result)}]\n\n\n"
         + "def count(length):\n"
-        + f"    return int((result(length, {other}) != result(length, {usual})).sum())\n\n\n"
+        + f"    differs = result(length, {other}) != result(length, {usual})\n"
+        + f"    return len(differs.nonzero()[:, {broken.reach.dim}].unique())\n\n\n"
         + f"print(count({broken.small[0]}), 'for {broken.small[0]}')\n"
         + f"assert count({broken.length}) == {broken.expected}, count({broken.length})\n"
     )
