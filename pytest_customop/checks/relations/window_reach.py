@@ -203,7 +203,7 @@ def _reaches(calls: Caller, window: _Window, length: int) -> dict[str, _Reach]:
             if after is None or after.shape != before.shape or dim is None:
                 continue
             differs = (after != before) & ~(after.isnan() & before.isnan())
-            size = len(differs.nonzero()[:, dim].unique())
+            size = len(set(differs.nonzero()[:, dim].tolist()))
             if name not in found or size > found[name].size:
                 influence = (after - before).abs()[differs]
                 is_clear = not size or bool(influence.min() >= _FADED * influence.max())
