@@ -62,3 +62,22 @@ def positions_of_which_nothing_is_said():
     return _rotated(
         "positions_of_which_nothing_is_said", lambda x, positions: positions.to(x.dtype), "one each"
     )
+
+
+@aot((tensor(5, 8, dtype=torch.float16, low=1, high=9), torch.tensor([0, 1, 2, 7, 30])))
+def biases_that_grow_with_positions():
+    """Correct: for large positions the results themselves exceed half precision."""
+
+    @torch.library.custom_op("zoo::biases_that_grow_with_positions", mutates_args=())
+    def op(slopes: Tensor, positions: Tensor) -> Tensor:
+        """slopes (T, H) times positions (T,) int64, any absolute position."""
+        if (
+            slopes.dim() != 2
+            or positions.shape != slopes.shape[:1]
+            or positions.is_floating_point()
+        ):
+            raise ValueError("slopes, and a position for each row, please")
+        return (slopes.float() * positions[:, None]).to(slopes.dtype).contiguous()
+
+    op.register_fake(lambda slopes, positions: slopes.new_empty(slopes.shape))
+    return op
