@@ -80,3 +80,37 @@ def sections_of_a_circle():
         return x.new_empty(x.shape, dtype=torch.int8)
 
     return sections
+
+
+def _rounded_to_codes(name, codes):
+    """Numbers rounded to a grid of int8 and back; `codes` as in `_quantized`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def rounded(x: Tensor, scale: float, zero_point: int) -> Tensor:
+        """Numbers as they are after int8: codes are `round(x / scale) + zero_point`, saturated to int8."""
+        if not x.is_floating_point() or scale <= 0 or not -128 <= zero_point <= 127:
+            raise ValueError("numbers, a positive scale and a zero point of 8 bits, please")
+        limits = numpy.iinfo(numpy.int32)
+        whole = numpy.clip(numpy.rint(x.double().numpy() / scale), limits.min / 2, limits.max / 2)
+        code = codes(numpy.ascontiguousarray(whole).astype(numpy.int32), zero_point)
+        back = (code.astype(numpy.int8).astype(numpy.float64) - zero_point) * scale
+        return torch.from_numpy(back).to(x.dtype)
+
+    rounded.register_fake(lambda x, scale, zero_point: x.new_empty(x.shape))
+    return rounded
+
+
+@aot(ROWS, expected=WRAPS)
+def clips_before_the_zero_point():
+    """Codes inside the op start again at the other end of int8."""
+    return _rounded_to_codes(
+        "clips_before_the_zero_point", lambda whole, zero: numpy.clip(whole, -128, 127) + zero
+    )
+
+
+@aot(ROWS, twin_of="clips_before_the_zero_point")
+def clips_behind_the_zero_point():
+    """Codes inside the op end at the limits of int8."""
+    return _rounded_to_codes(
+        "clips_behind_the_zero_point", lambda whole, zero: numpy.clip(whole + zero, -128, 127)
+    )

@@ -39,6 +39,14 @@ _ON_PURPOSE = re.compile(
 )
 
 
+# In one sentence: numbers become narrow integers inside the op, which end at their limits.
+_SATURATES = re.compile(
+    r"(?=.*\b(u?int8|8[- ]bit|quanti[sz]\w*|codes?)\b).*\b(saturat\w*|clip(s|ped)?|clamp(s|ed)?)\b",
+    re.I,
+)
+_BACK = 0.05  # of what a floating-point result changes over the sample's range
+
+
 class _Wrapped(NamedTuple):
     """A result that falls back where an argument grows on.
 
@@ -47,7 +55,7 @@ class _Wrapped(NamedTuple):
         result: the name of the result.
         at: the place of an element.
         below, above: two numbers.
-        codes: the integer of that place for each of them.
+        codes: the result at that place for each of them.
     """
 
     argument: str
@@ -55,7 +63,7 @@ class _Wrapped(NamedTuple):
     at: tuple[int, ...]
     below: float
     above: float
-    codes: tuple[int, int]
+    codes: tuple[float, float]
 
 
 def check_saturation(case: Case) -> None:
@@ -66,7 +74,10 @@ def check_saturation(case: Case) -> None:
     """
     skip_if_incomparable(case)
     if not any(_pairs(case)):
-        reason = "no result has narrow integers for the elements of a floating-point argument"
+        reason = (
+            "no result has narrow integers for the elements of a floating-point argument, and no docstring "
+            "says that the op saturates such integers inside"
+        )
         raise skip("nothing-to-check", reason, unjudged=False)
     if any(map(_ON_PURPOSE.search, (case.op.own_name, *sentences(case.op, of_op=True)))):
         reason = "the name of the op, or a docstring, says that integers may wrap on purpose"
@@ -81,17 +92,22 @@ def check_saturation(case: Case) -> None:
             "integers-wrap",
             f"{case.op.name}: where {wrapped.argument}, one number everywhere, grows from "
             f"{wrapped.below:.6g} to {wrapped.above:.6g}, {wrapped.result}{[*wrapped.at]} goes from "
-            f"{below} to {above}; for smaller numbers it goes {'up' if above < below else 'down'}",
+            f"{below:.6g} to {above:.6g}; for smaller numbers it goes {'up' if above < below else 'down'}",
             repro=_script(case, wrapped),
         )
 
 
 def _pairs(case: Case) -> Iterator[tuple[str, str]]:
-    """(argument, result) of equal shapes: floating-point numbers of any size, and narrow integers."""
+    """(argument, result): floating-point numbers of any size, and narrow integers of the same shape.
+
+    Where integers inside the op saturate, as a docstring says, also floating-point results of any shape.
+    """
+    inside = any(map(_SATURATES.search, sentences(case.op, of_op=True)))
+    tensors = [(name, leaf) for name, leaf in results(case.eager) if isinstance(leaf, Tensor)]
     codes = [
         (name, leaf)
-        for name, leaf in results(case.eager)
-        if isinstance(leaf, Tensor) and leaf.dtype in _CODES and leaf.numel()
+        for name, leaf in tensors
+        if leaf.numel() and (leaf.dtype in _CODES or (inside and leaf.dtype in _NUMBERS))
     ]
     if not codes:
         return
@@ -101,7 +117,9 @@ def _pairs(case: Case) -> Iterator[tuple[str, str]]:
             continue
         if not _takes_any_numbers(specs.get(name)):
             continue
-        yield from ((name, result) for result, leaf in codes if leaf.shape == tensor.shape)
+        for result, leaf in codes:
+            if leaf.dtype in _NUMBERS or leaf.shape == tensor.shape:
+                yield name, result
 
 
 def _takes_any_numbers(spec: TensorSpec | Tensor | None) -> bool:
@@ -134,7 +152,7 @@ def _answer(case: Case) -> tuple[bool, _Wrapped | None]:
         is_judged |= judged
         if wrapped is not None:
             at, row = wrapped
-            below, above = (int(table[step][at]) for step in (row - 1, row))
+            below, above = (table[step][at].item() for step in (row - 1, row))
             ends = numbers[row - 1], numbers[row]
             return True, _Wrapped(argument, result, at, *ends, (below, above))
     return is_judged, None
@@ -151,7 +169,9 @@ def _codes(calls: Caller, argument: str, number: float, result: str) -> Tensor |
     if run.error is not None:
         return None
     leaf = dict(copied(results(run))).get(result)
-    return leaf.to(torch.int64) if isinstance(leaf, Tensor) else None
+    if not isinstance(leaf, Tensor):
+        return None
+    return leaf.to(torch.float64 if leaf.is_floating_point() else torch.int64)
 
 
 def _filled(arguments: Arguments, argument: str, number: float) -> Arguments:
@@ -168,12 +188,14 @@ def _turn(table: Tensor) -> tuple[bool, tuple[tuple[int, ...], int] | None]:
     """
     steps = table.diff(dim=0)
     within = steps[len(_FARTHER) : -len(_FARTHER)]
-    rising, falling = (within >= 0).all(0), (within <= 0).all(0)
+    # Integers have no rounding errors.
+    room = _BACK * within.abs().sum(0) * table.is_floating_point()
+    rising, falling = (within >= -1e-3 * room).all(0), (within <= 1e-3 * room).all(0)
     several = (within != 0).sum(0) >= _LEVELS - 1
     direction = torch.where(rising & several, 1, torch.where(falling & several, -1, 0))
     if not bool(direction.any()):
         return False, None
-    back = (steps * direction) < 0
+    back = (steps * direction) < -room
     if not bool(back.any()):
         return True, None
     step, *at = (int(number) for number in back.nonzero()[0])
@@ -186,7 +208,7 @@ def _script(case: Case, wrapped: _Wrapped) -> str:
         call_lines(wrapped.result)
         + "\ndef code(number):\n    args, kwargs = inputs()\n    args = list(args)\n"
         + f"    {place} = torch.full_like({place}.detach(), number)\n"
-        + f"    return int(call(args, kwargs)[{position(case, wrapped.result)}][{wrapped.at}])\n\n\n"
+        + f"    return call(args, kwargs)[{position(case, wrapped.result)}][{wrapped.at}].item()\n\n\n"
         + f"codes = code({wrapped.below!r}), code({wrapped.above!r})\n"
         + f"assert codes[0] {'<=' if wrapped.codes[0] > wrapped.codes[1] else '>='} codes[1], codes\n"
     )
@@ -232,8 +254,9 @@ CHECK = Check(
         "Casts to int8, uint8 or int16 without a clamp, or with a clamp before the zero point is added. A "
         "floating-point argument gets one number everywhere: first numbers over the range of the sample, "
         "then up to a hundred times larger ones. Elements that only grow, or only fall, over the sample's "
-        "range must not turn back beyond it. Only arguments whose numbers have no range are changed: a "
-        "description without low and high, or listed numbers of both signs that exceed 1."
+        "range must not turn back beyond it. Floating-point results are looked at where a docstring says "
+        "that the op saturates or clips codes inside. Only arguments whose numbers have no range are "
+        "changed: a description without low and high, or listed numbers of both signs that exceed 1."
     ),
     cannot_see=(
         "Results whose integers do not grow with an argument, and results of other sizes. Ops whose name "
