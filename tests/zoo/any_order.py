@@ -64,3 +64,26 @@ def copies_rows_at_once():
 def copies_rows_in_turn():
     """Correct: the docstring says that pairs follow each other."""
     return _moves("copies_rows_in_turn", _one_by_one, "one after the other")
+
+
+@aot((torch.tensor([2, 0, 2, 1]), tensor(4, 3)))
+def sums_by_place():
+    """Correct: the values belong to the places, though the docstring gives their shape by dots."""
+
+    @torch.library.custom_op("zoo::sums_by_place", mutates_args=())
+    def op(places: Tensor, values: Tensor) -> Tensor:
+        """The sums of the values of each place, 0 to 7.
+
+        Args:
+            places: (P,) int64, in any order.
+            values: (P, ...), one for each place.
+        """
+        if places.dtype != torch.int64 or places.dim() != 1 or len(places) != len(values):
+            raise ValueError("an int64 place for each value, please")
+        if len(places) and not 0 <= int(places.min()) <= int(places.max()) < 8:
+            raise IndexError("places from 0 to 7, please")
+        sums = torch.zeros(8, *values.shape[1:], dtype=torch.float64)
+        return sums.index_add(0, places, values.double()).to(values.dtype)
+
+    op.register_fake(lambda places, values: values.new_empty(8, *values.shape[1:]))
+    return op

@@ -77,16 +77,17 @@ def _groups(case: Case) -> Iterator[tuple[str, DimGroup]]:
         named = [dim for dim in shapes.get(argument, ()) if not dim.isdigit()]
         if not named or not clause_of_any_order(case.op, argument):
             continue
+        known = {
+            name for name, tensor in tensors.items() if len(shapes.get(name, ())) == tensor.dim()
+        }
         dims = [
-            (name, at)
-            for name, tensor in tensors.items()
-            if len(shapes.get(name, ())) == tensor.dim()
-            for at, dim in enumerate(shapes[name])
-            if dim == named[0]
+            (name, at) for name in known for at, dim in enumerate(shapes[name]) if dim == named[0]
         ]
         sizes = {tensors[name].shape[at] for name, at in dims}
-        if len(sizes) == 1 and min(sizes) > 1:
-            yield argument, DimGroup(tuple(dims), min(sizes), 1)
+        of_others = {size for name in tensors.keys() - known for size in tensors[name].shape}
+        # A tensor whose dims the docstring does not name may belong to the entries too.
+        if len(sizes) == 1 and min(sizes) > 1 and sizes.isdisjoint(of_others):
+            yield argument, DimGroup(tuple(sorted(dims)), min(sizes), 1)
 
 
 def _answer(case: Case, groups: list[tuple[str, DimGroup]]) -> tuple[bool, _Broken | None]:
