@@ -29,6 +29,7 @@ from .named_dtypes import floats_beside
 from .sample_view import SampleView, TensorArgument
 from .values import range_of
 
+_SAID = 3  # the rank of dtypes that a docstring allows side by side
 _OTHER = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
@@ -78,8 +79,9 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
             continue
         is_half = tensor.floating and tensor.dtype.itemsize == 2
         is_mixed = is_half and may_be_wider(view.op, base_name(tensor.path))
-        said = promotes or is_mixed
-        beyond = None if said and tensor.floating else "one tensor in another dtype"
+        is_said = tensor.floating and (promotes or is_mixed)
+        rank = _SAID if is_said else 6 if tensor.floating else 13
+        beyond = None if is_said else "one tensor in another dtype"
         changed = replace(tensor.spec, dtype=wider)
         if is_drawable(changed):
             name = dtype_name(wider)
@@ -87,7 +89,7 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
                 f"{tensor.path}.{name}",
                 f"{tensor.path} of {name}, the others of their own dtype",
                 {tensor.path: changed},
-                6 if tensor.floating else 13,
+                rank,
                 reads_beyond=True,
                 beyond=beyond,
             )
