@@ -39,6 +39,7 @@ def python_functions(op: Op) -> tuple[Any, ...]:
     return tuple(function for function in known if not is_of_library(function))
 
 
+@functools.lru_cache(maxsize=256)  # asked for every sample
 def texts_about(op: Op) -> tuple[str, ...]:
     """The texts about this op; a module's docstring only if it names the op or its arguments."""
     return (*_of_functions(op), *(text for text in _of_modules(op) if _is_about(op, text)))
@@ -75,6 +76,7 @@ def _of_functions(op: Op) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
+@functools.lru_cache(maxsize=256)
 def _of_modules(op: Op) -> tuple[str, ...]:
     return tuple(text for text in map(inspect.getdoc, _modules(op)) if text)
 

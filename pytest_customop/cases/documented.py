@@ -5,6 +5,7 @@ Only plain sentences count, and nothing is concluded beyond what they say.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -307,13 +308,18 @@ def lines_about(op: Op, argument: str) -> str:
 _RESULTS = re.compile(r"^[ \t]*(Returns?|Yields?)[ \t]*:?[ \t]*$.*?(?=\n[ \t]*\n|\Z)", re.M | re.S)
 
 
-def sentences(op: Op, *, of_op: bool = False, results: bool = True) -> Iterator[str]:
+@functools.lru_cache(maxsize=1024)  # asked for every case
+def sentences(op: Op, *, of_op: bool = False, results: bool = True) -> tuple[str, ...]:
     """The sentences about an op, each in one line.
 
     Args:
         of_op: whether those of a module are left out unless they are about the op.
         results: whether sections about results are included.
     """
-    for text in texts_about(op) if of_op else texts_beside(op):
-        text = text if results else _RESULTS.sub("", text)
-        yield from re.split(r"(?<![\s.])\.\s", " ".join(text.split()))  # not in `0 .. n`
+    texts = texts_about(op) if of_op else texts_beside(op)
+    if not results:
+        texts = tuple(_RESULTS.sub("", text) for text in texts)
+    in_lines = (" ".join(text.split()) for text in texts)
+    return tuple(
+        each for text in in_lines for each in re.split(r"(?<![\s.])\.\s", text)
+    )  # not in `0 .. n`
