@@ -42,7 +42,7 @@ _SINGLE = re.compile(
 )
 _OF_HALF = re.compile(  # what is said of narrow inputs alone
     r"\b((reduced|half|low|lower)[- ]precision|half|(b?float16|fp16|bf16)( and (b?float16|fp16|bf16))?) "
-    r"(inputs?|tensors?|values?|numbers?)\b[^.;)]*",
+    r"(inputs?|tensors?|values?|numbers?|d?types?|ones)\b[^.;)]*",
     re.I,
 )
 # "shape and dtype as x"

@@ -257,6 +257,39 @@ def gate_in_its_own_dtype():
     return _gated("gate_in_its_own_dtype", lambda gate: gate)
 
 
+def _lengths(name, cast):
+    """The length of each row; `cast(x)` is what is computed with."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def lengths(x: Tensor) -> Tensor:
+        """The length of each row of x (N, D).
+
+        x: float32 and float64 are computed in their own precision, half types in single precision.
+        """
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("rows, please")
+        return cast(x).square().sum(1).sqrt().to(x.dtype)
+
+    lengths.register_fake(lambda x: x.new_empty(x.shape[0]))
+    return lengths
+
+
+@specimen(
+    (torch.linspace(-2, 3, 10).reshape(2, 5),),
+    variant_findings={"relations.precision": "result-narrowed"},
+    shown_by="float64",
+)
+def two_lengths_in_float32():
+    """Computes all dtypes in float32; there are two results."""
+    return _lengths("two_lengths_in_float32", torch.Tensor.float)
+
+
+@specimen((torch.linspace(-2, 3, 10).reshape(2, 5),), twin_of="two_lengths_in_float32")
+def two_lengths_in_their_own_dtype():
+    """Computes half precision alone in float32."""
+    return _lengths("two_lengths_in_their_own_dtype", lambda x: x.float() if x.itemsize == 2 else x)
+
+
 def _power(name, dtype_of):
     """The squares of samples or counts; `dtype_of(x)` is what the fake kernel gives."""
 

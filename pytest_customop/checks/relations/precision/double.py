@@ -19,7 +19,7 @@ from .lost_digits import DRAWS, FAR, FEW, NEAR, PART, Lost, lost_digits
 
 NARROWER = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
-_FEW = 4  # fewer different numbers prove nothing
+_FEW = 2  # fewer different numbers prove nothing
 _BITS = 16  # numbers with fewer are round: counts, steps, halves
 _SHIFT = 2.0**-32  # as a share of a number: float32 loses such a shift
 _LOOSE = 1e-6  # tolerances from here on mean that float32 is exact enough
