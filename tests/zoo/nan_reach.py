@@ -90,3 +90,24 @@ def fading_mean():
     return _series(
         "fading_mean", "A mean that fades with `1 / n`; NaN is not treated apart.", faded
     )
+
+
+@aot((tensor(2, 6),))
+def rows_that_add_up_to_one():
+    """Correct: the docstring says that a NaN spoils its row, also where results are 0 in any case."""
+
+    @torch.library.custom_op("zoo::rows_that_add_up_to_one", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """Rows with the larger numbers shared out, the others 0. A row with NaN, or +inf, becomes NaN."""
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("rows, please")
+        if not x.numel():
+            return torch.empty_like(x, memory_format=torch.contiguous_format)
+        z = x.double()
+        falling = z.sort(1, descending=True).values
+        over = (falling.cumsum(1) - 1) / torch.arange(1, x.shape[1] + 1)
+        count = (falling > over).sum(1, keepdim=True).clamp(min=1)
+        return (z - over.gather(1, count - 1)).clamp(min=0).to(x.dtype).contiguous()
+
+    op.register_fake(lambda x: x.new_empty(x.shape))
+    return op

@@ -22,7 +22,9 @@ _NAN = re.compile(r"(?<![a-z])nans?(?![a-z])", re.I)
 # In a sentence about NaN: it does not occur, or it may spoil more than what depends on it.
 _SPOILS = re.compile(
     r"\b(without|no|free of|must|undefined|unspecified|anywhere|whole|everything|entire|onwards?|from then"
-    r"|(all|every) (later|following|subsequent|further)|the rest|stays?|propagat\w*)\b",
+    r"|(all|every) (later|following|subsequent|further)|the rest|stays?|propagat\w*)\b"
+    r"|\b(row|slice|column|vector|line|group|segment|window|series|sample|input)s?\b[^.;]{0,20}\bnans?\b"
+    r"[^.;]*\b(becomes?|is|are|gives?|yields?|returns?)\b",
     re.I,
 )
 _LEVELS = 64  # the numbers are whole ones up to this, so that sums of them are exact
