@@ -17,8 +17,9 @@ from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import Caller, copied_results, expression, skip_if_incomparable
+from ..values.memory.calls import Caller, expression, skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
+from .other_numbers import results_with
 from .scripts import call_lines, position
 
 _INTEGERS = (torch.int32, torch.int64)
@@ -147,17 +148,11 @@ def _first_lost(calls: Caller, packed: _Packed, bits: int) -> _Lost | None:
 def _codes(calls: Caller, argument: str, column: int, number: int) -> dict[str, int]:
     """By integer result: its first element, for a number in one column and 0 elsewhere."""
 
-    def filled(path: str, tensor: Tensor) -> Tensor:
-        if path != argument:
-            return tensor
-        value = torch.zeros_like(tensor)
-        value[..., column] = number
-        return value
-
-    leaves = copied_results(calls(calls.case.inputs().map_distinct(filled)))
+    value = torch.zeros_like(dict(calls.case.inputs().tensors())[argument])
+    value[..., column] = number
     return {
         name: int(leaf.flatten()[0])
-        for name, leaf in leaves or ()
+        for name, leaf in results_with(calls, argument, value) or ()
         if isinstance(leaf, Tensor) and leaf.dtype in _INTEGERS and leaf.numel()
     }
 

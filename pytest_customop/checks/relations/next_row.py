@@ -17,6 +17,7 @@ from ...findings import Explanation, doc_links, fail
 from ..check import Check
 from ..values.memory.calls import Caller, copied_results, skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
+from .other_numbers import results_with
 from .scripts import element_lines
 
 # Rows and columns that are neighbours in two dims.
@@ -207,14 +208,10 @@ def _element(calls: Caller, place: _Place, row: int, column: int) -> int:
 def _result(calls: Caller, place: _Place, element: int, number: float) -> torch.Tensor | None:
     """The result with a number in place of an element; None if the op raises."""
 
-    def changed(path: str, tensor: torch.Tensor) -> torch.Tensor:
-        if path != place.path:
-            return tensor
-        value = tensor.detach().clone(memory_format=torch.contiguous_format)
-        value.view(-1)[element] = number
-        return value
-
-    leaves = copied_results(calls(calls.case.inputs().map_distinct(changed)))
+    value = dict(calls.case.inputs().tensors())[place.path].detach()
+    value = value.clone(memory_format=torch.contiguous_format)
+    value.view(-1)[element] = number
+    leaves = results_with(calls, place.path, value)
     found = dict(leaves or ()).get(place.name)
     return found if isinstance(found, torch.Tensor) else None
 

@@ -1,4 +1,4 @@
-"""Floating-point arguments whose numbers may be replaced by others, and the results for these."""
+"""Replace the numbers of an argument by others, and call the op."""
 
 from __future__ import annotations
 

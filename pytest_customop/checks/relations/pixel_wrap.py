@@ -14,8 +14,9 @@ from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import Caller, copied_results, expression, results, skip_if_incomparable
+from ..values.memory.calls import Caller, expression, results, skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
+from .other_numbers import results_with
 from .scripts import call_lines, position
 
 _NARROW = (torch.uint8, torch.int8)
@@ -127,12 +128,10 @@ def _first_wrap(table: Tensor) -> tuple[int, int] | None:
 
 def _results(calls: Caller, argument: str, number: int) -> dict[str, Tensor]:
     """The narrow results with one number everywhere in an argument; none if the op raises."""
-    arguments = calls.case.inputs().map_distinct(
-        lambda path, tensor: tensor.detach().fill_(number) if path == argument else tensor
-    )
+    usual = dict(calls.case.inputs().tensors())[argument]
     return {
         name: leaf
-        for name, leaf in copied_results(calls(arguments)) or ()
+        for name, leaf in results_with(calls, argument, torch.full_like(usual, number)) or ()
         if isinstance(leaf, Tensor) and leaf.dtype in _NARROW and leaf.numel()
     }
 
