@@ -16,6 +16,7 @@ from ...declare.variant import UNSHAPED, Step
 from .sample_view import SampleView, TensorArgument
 
 _MASK = re.compile(r"(^|_)masks?($|_)")
+_BOOLEAN = re.compile(r"\bbool(ean)?s?\b", re.I)
 
 
 def steps(view: SampleView, name: str) -> Iterator[Step]:
@@ -56,13 +57,11 @@ def steps(view: SampleView, name: str) -> Iterator[Step]:
 
 
 def _of_stated_dtype(view: SampleView, name: str, shape: tuple[int, ...]) -> TensorSpec | None:
-    """Booleans, or integers 0 and 1, where the text about the argument names such a dtype first."""
-    if _MASK.search(name) and "bool" in lines_about(view.op, name):
+    """Booleans, or the integers 0 and 1, where the text about the argument names such a dtype."""
+    if _BOOLEAN.search(lines_about(view.op, name)):
         return TensorSpec(shape, torch.bool)
     dtype = next(iter(dtypes_of(view.op, name)), None)
-    if dtype == torch.bool:
-        return TensorSpec(shape, torch.bool)
-    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+    if dtype is None or dtype.is_floating_point:
         return None
     # Most integers are positions or lengths, of which these two are nearly always valid.
     return TensorSpec(shape, dtype, low=0, high=2)
