@@ -87,7 +87,7 @@ PRODUCT = define(torch.mul, product, TWO)
 def test_a_right_formula_is_left_alone(check: str, dtype: torch.dtype, layout: str) -> None:
     op_case = case(PRODUCT, MATRIX, MATRIX, dtype=dtype, layout=layout)
     reported = judged(check, op_case)
-    if check not in ("unused", "narrow"):
+    if check not in ("unused", "narrow", "stale"):
         assert reported is None
     elif reported is not None:
         assert not reported.unjudged

@@ -123,7 +123,7 @@ def test_where_nothing_asks_for_it_the_default_dtype_is_a_note() -> None:
     [
         ((torch.arange(24, dtype=torch.float64).reshape(4, 6),), {}),
         ((torch.randn(4, 6).double(),), {}),
-        ((torch.randn(3, dtype=torch.float64),), {}),
+        ((torch.randn(1, dtype=torch.float64),), {}),
         ((torch.randn(4, 6, dtype=torch.float64),), {"tolerances": {torch.float64: (1e-5, 1e-6)}}),
     ],
     ids=["whole numbers", "numbers of float32", "few", "tolerances"],

@@ -44,7 +44,7 @@ def _cells(name, key, said=SAID):
     return op
 
 
-@aot(POINTS, variant_findings=UNSORTED, shown_by="magnitudes")
+@aot(POINTS, expected=UNSORTED)
 def cells_by_a_narrow_key():
     """The key of a far cell does not fit."""
     return _cells(

@@ -1,7 +1,8 @@
-"""`relations.sorted_results`: results that a docstring calls sorted are so on variants too."""
+"""`relations.sorted_results`: results that a docstring calls sorted are so for other numbers too."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -14,9 +15,12 @@ from ...core.wording import docstring_says
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import results, skip_if_incomparable
+from ..values.memory.calls import Caller, expression, results, skip_if_incomparable
+from ..values.memory.limited_copy import answer_safely
+from .other_numbers import replaceable, results_with
 from .scripts import call_lines, position
 
+_FACTOR = 1000.0
 _FEWEST = 6  # different entries in a row: fewer may be in order by chance
 
 
@@ -37,27 +41,67 @@ class _Order(NamedTuple):
         return f"{what} {'fall' if self.falling else 'grow'}"
 
 
+class _Unsorted(NamedTuple):
+    """A result that is not sorted.
+
+    Args:
+        name: of the result.
+        order: how it lies for the sample.
+        at: the entry after which a smaller one comes.
+        scaled: the argument whose numbers are larger than the sample's; empty on a variant.
+    """
+
+    name: str
+    order: _Order
+    at: int
+    scaled: str = ""
+
+
 def check_sorted_results(case: Case) -> None:
-    """Find the results that are sorted for the sample, and look whether they are for the variant."""
+    """Find the results that are sorted for the sample, and look whether they are for other numbers.
+
+    On the sample, one argument after the other is multiplied; on a variant, its own results count.
+    """
     skip_if_incomparable(case)
-    base = case.base_case
-    expected = {} if base is None else _orders(base)
-    if not expected:
+    orders = _orders(case.base_case or case)
+    if not orders:
         reason = "no result of the sample has enough different entries that are sorted"
         raise skip("nothing-to-check", reason, unjudged=False)
-    for name, leaf in results(case.eager):
-        order = expected.get(name)
-        if order is None or not isinstance(leaf, Tensor) or not _is_sortable(leaf):
-            continue
-        at = _first_out_of_order(leaf, order)
-        if at is not None:
-            raise fail(
-                "result-not-sorted",
-                f"{case.op.name}: {name} is not sorted from entry {at} to entry {at + 1}; for the sample, "
-                f"{order}",
-                docstring_says(clause_of_sorted_results(case.op)),
-                repro=_script(case, name, order, at),
-            )
+    if case.base_case is not None:
+        unsorted = _first_unsorted(results(case.eager), orders)
+    else:
+        unsorted = answer_safely(case, lambda plain: _where_scaled(plain, orders))
+    if unsorted is None:
+        return
+    larger = f" with {unsorted.scaled} {_FACTOR:g} times as large," if unsorted.scaled else ""
+    raise fail(
+        "result-not-sorted",
+        f"{case.op.name}:{larger} {unsorted.name} is not sorted from entry {unsorted.at} to entry "
+        f"{unsorted.at + 1}; for the sample, {unsorted.order}",
+        docstring_says(clause_of_sorted_results(case.op)),
+        repro=_script(case, unsorted),
+    )
+
+
+def _where_scaled(case: Case, orders: Mapping[str, _Order]) -> _Unsorted | None:
+    calls = Caller(case)
+    for path, numbers in replaceable(case):
+        found = _first_unsorted(results_with(calls, path, numbers * _FACTOR) or (), orders)
+        if found is not None:
+            return found._replace(scaled=path)
+    return None
+
+
+def _first_unsorted(
+    leaves: Iterable[tuple[str, object]], orders: Mapping[str, _Order]
+) -> _Unsorted | None:
+    for name, leaf in leaves:
+        order = orders.get(name)
+        if order is not None and isinstance(leaf, Tensor) and _is_sortable(leaf):
+            at = _first_out_of_order(leaf, order)
+            if at is not None:
+                return _Unsorted(name, order, at)
+    return None
 
 
 def _says_so(op: Op) -> bool:
@@ -111,8 +155,13 @@ def _first_out_of_order(leaf: Tensor, order: _Order) -> int | None:
     return int(wrong.nonzero()[0][1]) if bool(wrong.any()) else None
 
 
-def _script(case: Case, name: str, order: _Order, at: int) -> str:
-    lines = call_lines(name) + f"found = call(*inputs())[{position(case, name)}]\n"
+def _script(case: Case, unsorted: _Unsorted) -> str:
+    order, at = unsorted.order, unsorted.at
+    lines = call_lines(unsorted.name) + "args, kwargs = inputs()\nargs = list(args)\n"
+    if unsorted.scaled:
+        place = expression(case, unsorted.scaled)
+        lines += f"{place} = {place}.detach() * {_FACTOR:g}\n"
+    lines += f"found = call(args, kwargs)[{position(case, unsorted.name)}]\n"
     if order.by_rows:
         lines += (
             f"first, second = found[{at}].flatten().tolist(), found[{at + 1}].flatten().tolist()\n"
@@ -127,7 +176,7 @@ def _script(case: Case, name: str, order: _Order, at: int) -> str:
 FINDINGS = {
     "result-not-sorted": Explanation(
         meaning=(
-            "A docstring says that a result is sorted, and for the sample it is. For this variant it is "
+            "A docstring says that a result is sorted, and for the sample it is. For other numbers it is "
             "not."
         ),
         why=(
@@ -153,7 +202,7 @@ order = key.argsort()
 
 CHECK = Check(
     name="relations.sorted_results",
-    summary="results that a docstring calls sorted are so on variants too",
+    summary="results that a docstring calls sorted are so for other numbers too",
     run=check_sorted_results,
     gradients=False,
     needs=_says_so,
@@ -163,8 +212,8 @@ CHECK = Check(
     catches=(
         "Sort keys that exceed their dtype, and parts that are sorted apart. Where a docstring says that a "
         "result is sorted, the check finds out which results of the sample are, by rows or along the last "
-        f"dim, with at least {_FEWEST} different entries; they must be on variants too. Equal entries at "
-        "the end may be padding."
+        f"dim, with at least {_FEWEST} different entries; they must be with numbers {_FACTOR:g} times as "
+        "large, and on variants. Equal entries at the end may be padding."
     ),
     cannot_see="Results that are sorted by another result, and those that are sorted within groups.",
     cost="calls",
