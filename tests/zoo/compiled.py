@@ -364,7 +364,7 @@ def whole_numbers_of_a_chain():
 
 @specimen(
     (tensor(2, 10),),
-    notes={"compile.static": "compile-gradient-mismatch"},
+    notes={"compile.static": since("2.5", "compile-gradient-mismatch")},
     skips=COMPOSITE,
 )
 def sliding_windows():
