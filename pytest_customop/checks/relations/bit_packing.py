@@ -39,14 +39,12 @@ class _Packed(NamedTuple):
     Args:
         argument: its name.
         bits: how many the documented range has.
-        shown: how many the sample's numbers have.
         columns: along the last dim, whose numbers have one code.
         result: the name of the result.
     """
 
     argument: str
     bits: int
-    shown: int
     columns: Sequence[int]
     result: str
 
@@ -121,33 +119,35 @@ def _answer(case: Case, arguments: dict[str, tuple[int, int]]) -> tuple[bool, _L
         columns = range(dict(case.inputs().tensors())[argument].shape[-1])[:_MOST_COLUMNS]
         for result in _codes(calls, argument, 0, 0):
             for together in (columns, columns[:1]):
-                packed = _Packed(argument, bits, shown, together, result)
-                if _first_lost(calls, packed, shown) is None:
+                packed = _Packed(argument, bits, together, result)
+                lost = _first_lost(calls, packed)
+                if lost is None or lost.bit >= shown:
                     is_packed = True
-                    lost = _first_lost(calls, packed, bits)
-                    if lost is not None:
-                        return True, lost
+                if lost is not None and lost.bit >= shown:
+                    return True, lost
     return is_packed, None
 
 
-def _first_lost(calls: Caller, packed: _Packed, bits: int) -> _Lost | None:
+def _first_lost(calls: Caller, packed: _Packed) -> _Lost | None:
     """The first bit whose code has none, or one of another code, or does not add up with the bit below."""
-    argument = packed.argument
-    nothing = _codes(calls, argument, 0, 0).get(packed.result)
-    seen = 0
-    for bit, column in itertools.product(range(bits), packed.columns):
-        code = _codes(calls, argument, column, 2**bit).get(packed.result, 0)
-        below = _codes(calls, argument, column, 2**bit // 2).get(packed.result, 0)
-        both = _codes(calls, argument, column, 2**bit | 2**bit // 2).get(packed.result, 0)
-        if nothing != 0 or not code or code & seen or both != code | below:
+
+    def code_of(column: int, number: int) -> int:
+        return _codes(calls, packed.argument, column, number).get(packed.result, 0)
+
+    below = {column: code_of(column, 0) for column in packed.columns}
+    is_empty, seen = not any(below.values()), 0
+    for bit, column in itertools.product(range(packed.bits), packed.columns):
+        code = code_of(column, 2**bit)
+        both = code_of(column, 2**bit | 2**bit // 2)
+        if not is_empty or not code or code & seen or both != code | below[column]:
             return _Lost(packed, column, bit, code, seen)
         seen |= code
+        below[column] = code
     return None
 
 
 def _codes(calls: Caller, argument: str, column: int, number: int) -> dict[str, int]:
     """By integer result: its first element, for a number in one column and 0 elsewhere."""
-
     value = torch.zeros_like(dict(calls.case.inputs().tensors())[argument])
     value[..., column] = number
     return {
