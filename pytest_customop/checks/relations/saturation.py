@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.documented import sentences
 from ...cases.tensors import is_plain
@@ -19,12 +18,12 @@ from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
-    copied,
     expression,
     results,
     skip_if_incomparable,
 )
 from ..values.memory.limited_copy import answer_safely
+from .other_numbers import results_with
 from .precision.randomness import may_be_random
 from .scripts import call_lines, position
 
@@ -37,8 +36,6 @@ _LEVELS = 3  # a result with fewer different integers shows no order
 _ON_PURPOSE = re.compile(
     r"\b(wrap\w*|modul\w*|mod|periodic|phase|angle|hash\w*|parity|bit patterns?|gray)\b", re.I
 )
-
-
 # In one sentence: numbers become narrow integers inside the op, which end at their limits.
 _SATURATES = re.compile(
     r"(?=.*\b(u?int8|8[- ]bit|quanti[sz]\w*|codes?)\b).*\b(saturat\w*|clip(s|ped)?|clamp(s|ed)?)\b",
@@ -165,19 +162,11 @@ def _numbers(most: float) -> list[float]:
 
 
 def _codes(calls: Caller, argument: str, number: float, result: str) -> Tensor | None:
-    run = calls(_filled(calls.case.inputs(), argument, number))
-    if run.error is not None:
-        return None
-    leaf = dict(copied(results(run))).get(result)
+    usual = dict(calls.case.inputs().tensors())[argument].detach()
+    leaf = dict(results_with(calls, argument, torch.full_like(usual, number)) or ()).get(result)
     if not isinstance(leaf, Tensor):
         return None
     return leaf.to(torch.float64 if leaf.is_floating_point() else torch.int64)
-
-
-def _filled(arguments: Arguments, argument: str, number: float) -> Arguments:
-    return arguments.map_distinct(
-        lambda name, tensor: tensor.detach().fill_(number) if name == argument else tensor
-    )
 
 
 def _turn(table: Tensor) -> tuple[bool, tuple[tuple[int, ...], int] | None]:

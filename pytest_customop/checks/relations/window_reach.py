@@ -166,7 +166,7 @@ def _answer(case: Case, windows: list[_Window]) -> tuple[bool, _Broken | None]:
             continue
         for result, (step, start) in _rules(learned).items():
             is_tried = True
-            broken = _cut_off(calls, window, result, step, start)
+            broken = _cut_off(calls, window, result, min(learned), step, start)
             if broken is not None:
                 return True, broken
     return is_tried, None
@@ -195,7 +195,10 @@ def _rules(learned: dict[int, dict[str, _Reach]]) -> dict[str, tuple[int, int]]:
     return rules
 
 
-def _cut_off(calls: Caller, window: _Window, result: str, step: int, start: int) -> _Broken | None:
+def _cut_off(
+    calls: Caller, window: _Window, result: str, small: int, step: int, start: int
+) -> _Broken | None:
+    """The first large length for which the rule breaks; `small` is one for which it holds."""
     documented = integer_range(calls.case.op, base_name(window.length))
     highest = _SHOWN if documented is None else documented.high
     for length in sorted({*_LARGE, min(highest, _LARGE[-1])}):
@@ -203,7 +206,6 @@ def _cut_off(calls: Caller, window: _Window, result: str, step: int, start: int)
         expected = step * length + start
         if reach is None or reach.size == expected or not reach.is_clear:
             continue
-        small = next(each for each in _SMALL if _reaches(calls, window, each))
         return _Broken(window, result, (small, step * small + start), step, length, reach, expected)
     return None
 
