@@ -16,6 +16,10 @@ _POSITIONS = re.compile(
     r"|segments?|batch|lengths?|lens|(seq|seq_)lens?|ptr|rowptr|colptr|targets?|labels?|tokens?|ids?"
     r"|perm|permutation|slots?)\d*($|_)"
 )
+# The places of tokens in a sequence, or points in time, from which an op computes.
+_PLACES_IN_SEQUENCE = re.compile(
+    r"(^|_)(pos(itions?)?|time_?steps?|steps?|ticks?|frames?)(_ids?|_idx)?($|_)"
+)
 _LENGTHS = re.compile(r"(^|_)(lengths?|lens?|seqlens?|counts?|num_per)($|_)")
 _BITS = re.compile(r"(^|_)(n|num_?)?bits?($|_)")
 _OFFSETS = re.compile(r"(^|_)(offsets?|indptr|ptr|crow|rowptr|colptr|starts?|cu_seqlens?)($|_)")
@@ -84,6 +88,11 @@ def names_dims(name: str) -> bool:
 def names_positions(name: str) -> bool:
     """Whether an argument of this name holds positions, or numbers of elements."""
     return bool(_POSITIONS.search(name))
+
+
+def names_places_in_sequence(name: str) -> bool:
+    """Whether an argument of this name holds the places of tokens in a sequence, or points in time."""
+    return bool(_PLACES_IN_SEQUENCE.search(name))
 
 
 def names_edge_ends(name: str) -> bool:

@@ -304,6 +304,7 @@ def lines_about(op: Op, argument: str) -> str:
     return " ".join(lines)
 
 
+_SENTENCE_END = re.compile(r"(?<![\s.])\.\s")  # not in `0 .. n`
 # A section about results, to the next empty line.
 _RESULTS = re.compile(r"^[ \t]*(Returns?|Yields?)[ \t]*:?[ \t]*$.*?(?=\n[ \t]*\n|\Z)", re.M | re.S)
 
@@ -320,6 +321,4 @@ def sentences(op: Op, *, of_op: bool = False, results: bool = True) -> tuple[str
     if not results:
         texts = tuple(_RESULTS.sub("", text) for text in texts)
     in_lines = (" ".join(text.split()) for text in texts)
-    return tuple(
-        each for text in in_lines for each in re.split(r"(?<![\s.])\.\s", text)
-    )  # not in `0 .. n`
+    return tuple(each for text in in_lines for each in _SENTENCE_END.split(text))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ...cases.argument_names import names_places_in_sequence
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.documented import lines_about, promises_digits
@@ -23,7 +24,6 @@ from .scripts import START, position
 
 # Added to positions: beyond 2**8 and 2**11, from which on the two dtypes do not hold each integer.
 _ADDED = {torch.bfloat16: (1001, 2003), torch.float16: (5001, 9003)}
-_POSITION = re.compile(r"(^|_)(pos(itions?)?|time_?steps?|steps?|ticks?|frames?)(_ids?|_idx)?($|_)")
 _LARGE = re.compile(
     r"\bany\b|\babsolute\b|\b(context|sequence) length\b|\b\d+k\b|\b(long|large)\b|\b\d{4,}\b", re.I
 )
@@ -76,7 +76,7 @@ def _positions(case: Case) -> list[str]:
         path
         for path, tensor in case.inputs().tensors()
         if tensor.dtype in (torch.int32, torch.int64) and is_plain(tensor) and tensor.numel()
-        if _POSITION.search(base_name(path)) and base_name(path) not in case.op.mutated
+        if names_places_in_sequence(base_name(path)) and base_name(path) not in case.op.mutated
     ]
 
 
@@ -109,19 +109,14 @@ def _gaps(calls: Caller, names: list[str], added: int, half: torch.dtype) -> dic
     def moved(path: str, tensor: Tensor) -> Tensor:
         return tensor + added if path in names else tensor
 
-    narrow, wide = (
-        _results(calls, cast(calls.case.inputs().map_distinct(moved))) for cast in (_as_is, _wider)
-    )
+    narrow = _results(calls, calls.case.inputs().map_distinct(moved))
+    wide = _results(calls, _wider(calls.case.inputs().map_distinct(moved)))
     return {
         name: float((result - wide[name]).abs().max() / wide[name].abs().max().clamp(min=1e-6))
         for name, result in narrow.items()
         if name in wide and result.shape == wide[name].shape
         if float(wide[name].abs().max()) < torch.finfo(half).max
     }
-
-
-def _as_is(arguments: Arguments) -> Arguments:
-    return arguments
 
 
 def _wider(arguments: Arguments) -> Arguments:
@@ -139,7 +134,7 @@ def _results(calls: Caller, arguments: Arguments) -> dict[str, Tensor]:
 
 
 def _speaks_of_positions(op: Op) -> bool:
-    return any(_POSITION.search(argument.name) for argument in op.arguments)
+    return any(names_places_in_sequence(argument.name) for argument in op.arguments)
 
 
 _SCRIPT = """
