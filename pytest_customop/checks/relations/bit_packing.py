@@ -79,11 +79,11 @@ def check_bit_packing(case: Case) -> None:
     lost = answer_if_taken(case, lambda plain: _answer(plain, arguments), reason)
     if lost is not None:
         argument, result = lost.packed.argument, lost.packed.result
-        what = f"shares bits with those before it ({lost.code_of_others % 2**64:#x})"
+        others = f", and codes before it have {lost.code_of_others % 2**64:#x}" if lost.code else ""
         raise fail(
             "packed-bits-lost",
-            f"{case.op.name}: {result} packs the bits of {argument}, but the code of {2**lost.bit:#x} in "
-            f"column {lost.column} is {lost.code % 2**64:#x}, which {what if lost.code else 'has no bit'}",
+            f"{case.op.name}: {result} packs the bits of {argument}, but does not keep bit {lost.bit} of "
+            f"column {lost.column}: the code of {2**lost.bit:#x} is {lost.code % 2**64:#x}{others}",
             f"A docstring gives {argument} the range {_range_of(case.op, argument)}.",
             repro=_script(case, lost),
         )
@@ -187,7 +187,7 @@ FINDINGS = {
             "1 << n is an int of 32 bits in C++, and numpy shifts in the dtype of the array. What does not "
             "fit is lost, or lands on the lowest bits: different numbers get one code."
         ),
-        fix="Shift in 64 bits: int64_t{1} << n, array.astype(np.int64) << n.",
+        fix="Shift in 64 bits: x.to(torch.int64) << n, array.astype(np.int64) << n, int64_t{1} << n.",
         before="""
 code |= (coords[:, axis] >> bit & 1).to(torch.int32) << (3 * bit + axis)
 """,

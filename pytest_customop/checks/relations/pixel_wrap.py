@@ -65,9 +65,9 @@ def check_pixel_wrap(case: Case) -> None:
     if wrapped is not None:
         raise fail(
             "pixels-wrap",
-            f"{case.op.name}: where {wrapped.argument}, one number everywhere, goes from "
-            f"{wrapped.numbers[0]} to {wrapped.numbers[1]}, element {wrapped.element} of {wrapped.result} "
-            f"goes from {wrapped.found[0]} to {wrapped.found[1]}, and on from there",
+            f"{case.op.name}: {wrapped.result} wraps: with {wrapped.numbers[0]} everywhere in "
+            f"{wrapped.argument}, its element {wrapped.element} is {wrapped.found[0]}, and with "
+            f"{wrapped.numbers[1]} it is {wrapped.found[1]}",
             repro=_script(case, wrapped),
         )
 

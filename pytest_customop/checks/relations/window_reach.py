@@ -120,8 +120,9 @@ def check_window_reach(case: Case) -> None:
     raise fail(
         "window-cut-off",
         f"{case.op.name}: with {window.length}={length}, an element of {window.path} has an influence on "
-        f"{broken.reach.size} entries of {broken.result} instead of {broken.expected}: with "
-        f"{window.length}={broken.small[0]} on {broken.small[1]}, and on {broken.step} more for each step",
+        f"{broken.reach.size} entries of {broken.result} instead of {broken.expected}. With "
+        f"{window.length}={broken.small[0]} there are {broken.small[1]}, and each step of "
+        f"{window.length} adds {broken.step}",
         repro=_script(case, broken),
         case=shown_on,
     )
