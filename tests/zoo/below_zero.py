@@ -20,7 +20,7 @@ def _numbers(name, rounded, about, said="any real numbers"):
     def numbers(x: Tensor, size: float) -> Tensor:
         if x.dim() != 2 or not x.is_floating_point() or size <= 0:
             raise ValueError("floating-point numbers (N, D) and a size above 0, please")
-        return rounded(x / size).to(torch.int64)
+        return rounded(x.contiguous() / size).to(torch.int64)
 
     @numbers.register_fake
     def fake(x, size):
