@@ -17,8 +17,8 @@ PRODUCT = (tensor(4, 3), tensor(3, 5))
 
 def _times(x, y):
     """A matrix product that autocast leaves in its dtype."""
-    if x.shape[1:] != y.shape[:1]:
-        raise ValueError("matrices that can be multiplied, please")
+    if x.shape[1:] != y.shape[:1] or x.dtype != y.dtype:
+        raise ValueError("matrices of one dtype that can be multiplied, please")
     return (x.unsqueeze(2) * y).sum(1)
 
 

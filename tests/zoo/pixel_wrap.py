@@ -21,11 +21,12 @@ def _pixels(name, said, kernel):
     def pixels(image: Tensor, by: int) -> Tensor:
         if image.dtype != torch.uint8 or not 0 <= by <= 255:
             raise ValueError("uint8, please, and a number from 0 to 255")
-        return torch.from_numpy(kernel(image.numpy().astype(numpy.float32), by).astype(numpy.uint8))
+        brightness = image.contiguous().numpy().astype(numpy.float32)
+        return torch.from_numpy(kernel(brightness, by).astype(numpy.uint8))
 
     pixels.__doc__ = said
     op = torch.library.custom_op(f"zoo::{name}", pixels, mutates_args=())
-    op.register_fake(lambda image, by: torch.empty_like(image))
+    op.register_fake(lambda image, by: image.new_empty(image.shape))
     return op
 
 

@@ -345,13 +345,8 @@ def _looked_up(name, accumulate):
     return looked_up
 
 
-# Which of two gradients is kept is torch's to choose, and compiled code chooses another one.
-@specimen(
-    CATEGORIES,
-    notes={"compile.dynamic": "compile-gradient-mismatch"},
-    variant_findings=MISMATCH,
-    shown_by="codes.repeated",
-)
+# Which of two gradients is kept is torch's to choose, and Inductor's code may choose another one.
+@specimen(CATEGORIES, variant_findings=MISMATCH, shown_by="codes.repeated", backend="aot_eager")
 def keeps_the_gradient_of_one_code():
     """A code that comes twice gets one gradient. The docstring says only that -1 gets none."""
     return _looked_up("keeps_the_gradient_of_one_code", accumulate=False)
