@@ -142,6 +142,12 @@ def with_another_size(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> str | No
     return None
 
 
+def is_number_in_text(op: Op, argument: str, dim: int) -> bool:
+    """Whether the text gives a size as a number: dim 1 of an argument that is `(B, 2, H, W)`."""
+    dims = documented_shapes(op).get(argument, ())
+    return dim < len(dims) and dims[dim].isdigit()
+
+
 def documented_shape(
     op: Op, argument: str, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, ...] | None:

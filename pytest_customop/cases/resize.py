@@ -15,6 +15,7 @@ from ..declare.inputs import Sample
 from ..findings import skip
 from .arguments import dtype_of
 from .case import Case
+from .documented_shapes import is_number_in_text
 from .template import counted_sizes, described, sizes_besides
 
 # Why a case leaves what the sample shows.
@@ -54,10 +55,15 @@ def changeable(case: Case) -> list[Place]:
     """The places whose size can be changed together with all equal sizes.
 
     If a tensor cannot be drawn again, its sizes stay everywhere: otherwise the arguments might not fit each
-    other, and ops need not check that. Sizes that its numbers may refer to stay too.
+    other, and ops need not check that. Sizes that its numbers may refer to stay too, and those that a
+    docstring gives as numbers.
     """
     fixed = {place.size for place in _fixed(case)} | _counted(case)
-    return [place for place in places(case) if place.size not in fixed]
+    return [
+        place
+        for place in places(case)
+        if place.size not in fixed and not is_number_in_text(case.op, place.argument, place.dim)
+    ]
 
 
 def resized_at(
@@ -81,7 +87,8 @@ def resized_at(
         return None
     became: dict[int, set[int]] = {}
     for key, size in _shapes(case).items():
-        became.setdefault(size, set()).add(by_key.get(key, size))
+        if not is_number_in_text(case.op, *key):
+            became.setdefault(size, set()).add(by_key.get(key, size))
     if case.beyond is None and any(len(sizes) > 1 for sizes in became.values()):
         changed = replace(changed, beyond=UNTIED)
     return _with_integers(changed, integers) if integers else changed

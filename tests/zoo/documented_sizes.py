@@ -1,5 +1,7 @@
 """Ops of points, whose fake kernels know how many numbers a point has, as a docstring says or not."""
 
+from typing import List
+
 import torch
 from torch import Tensor
 
@@ -37,7 +39,6 @@ def grid_of_three():
 
 @specimen(
     POINTS,
-    notes=HARDCODED,
     variant_notes={"fake.forward": "fake-shape-mismatch"},
     shown_by="odd",
 )
@@ -52,3 +53,24 @@ def grid_of_any_numbers():
     """The fake kernel takes the number from the points."""
     said = "Moves `points` [N, D] to the corners of a grid."
     return _snapped("grid_of_any_numbers", said, lambda points: points.shape[1])
+
+
+@specimen((tensor(2, 2, 5, 6), [3, 4]))
+def resizes_flow_of_two_channels():
+    """Correct: the fake kernel insists on the two channels of the docstring; the kernel does not."""
+
+    @torch.library.custom_op("zoo::resizes_flow_of_two_channels", mutates_args=())
+    def resized(flow: Tensor, size: List[int]) -> Tensor:
+        """Enlarges a flow (B, 2, H, W) to `size` by the nearest pixels."""
+        if flow.dim() != 4 or len(size) != 2 or min(size) < 1 or 0 in flow.shape:
+            raise ValueError("a flow with pixels and two sizes of at least 1, please")
+        pairs = zip(size, flow.shape[2:], strict=True)
+        rows, columns = (torch.arange(new) * old // new for new, old in pairs)
+        return flow[:, :, rows[:, None], columns].contiguous()
+
+    @resized.register_fake
+    def fake(flow, size):
+        torch._check(flow.dim() == 4 and flow.shape[1] == 2)
+        return flow.new_empty(flow.shape[0], 2, size[0], size[1])
+
+    return resized
