@@ -1,6 +1,7 @@
 """Ops that sort, in whose results the order of equal elements shows."""
 
 import functools
+from typing import Tuple
 
 import numpy as np
 import torch
@@ -150,3 +151,44 @@ def sorts_documents_from_the_longest_on():
         "sorts_documents_from_the_longest_on",
         lambda totals: totals.argsort(dim=0, stable=True, descending=True),
     )
+
+
+CORNERS = torch.tensor([[[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 1.0], [0.0, 2.0]]])
+
+
+@aot((CORNERS[:, 1:4], CORNERS, 3))
+def nearest_corners():
+    """Correct: distances are equal where coordinates are not, and either neighbour's gradient is right."""
+
+    @torch.library.custom_op("zoo::nearest_corners", mutates_args=())
+    def nearest(points: Tensor, corners: Tensor, k: int) -> Tuple[Tensor, Tensor]:
+        """The k nearest of `corners` (B, M, D) for each of `points` (B, N, D), 1 <= k <= M.
+
+        Returns squared distances and places, both (B, N, k); of equal distances the first comes first.
+        """
+        if points.dim() != 3 or corners.dim() != 3 or not 1 <= k <= corners.shape[1]:
+            raise ValueError("points (B, N, D), corners (B, M, D) and 1 <= k <= M, please")
+        if not points.is_floating_point() or points.dtype != corners.dtype:
+            raise TypeError("two tensors of the same floating-point dtype, please")
+        gaps = (points[:, :, None] - corners[:, None]).square().sum(-1)
+        ordered, places = gaps.sort(dim=2, stable=True)
+        return ordered[:, :, :k].contiguous(), places[:, :, :k].contiguous()
+
+    @nearest.register_fake
+    def fake(points, corners, k):
+        shape = (points.shape[0], points.shape[1], k)
+        return points.new_empty(shape), points.new_empty(shape, dtype=torch.int64)
+
+    def backward(ctx, grad, _):
+        points, corners, places = ctx.saved_tensors
+        at = places.flatten(1)[:, :, None].expand(-1, -1, points.shape[2])
+        near = corners.gather(1, at).unflatten(1, places.shape[1:])
+        each = 2 * grad[..., None] * (points[:, :, None] - near)
+        return each.sum(2), torch.zeros_like(corners).scatter_add(1, at, -each.flatten(1, 2)), None
+
+    def setup(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:2], output[1])
+        ctx.mark_non_differentiable(output[1])
+
+    nearest.register_autograd(backward, setup_context=setup)
+    return nearest

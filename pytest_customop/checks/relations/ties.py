@@ -150,10 +150,13 @@ def _answer(case: Case) -> tuple[bool, _Broken | InReverse | None]:
     for sized in _sizes(case):
         calls = Caller(sized)
         for path, tensor in _tensors(sized):
-            if not _orders_pairs(calls, path, tensor):
+            of_order = _of_order_alone(calls, path, tensor)
+            if not of_order or not _orders_pairs(calls, path, tensor):
                 continue
             values, step = _tied(tensor)
-            equal, rising, falling = (_results(calls, path, values, by) for by in (0, step, -step))
+            equal, rising, falling = (
+                _results(calls, path, values, by, of_order) for by in (0, step, -step)
+            )
             if equal is None or rising is None or falling is None:
                 continue
             if disagreement(sized, rising, falling) is None:
@@ -163,10 +166,35 @@ def _answer(case: Case) -> tuple[bool, _Broken | InReverse | None]:
             wrong = wrongs[0]
             if None in wrongs or wrong is None:
                 continue
-            again = _results(calls, path, values, 0)
+            again = _results(calls, path, values, 0, of_order)
             if again is not None and disagreement(sized, again, equal) is None:
                 return True, _Broken(path, values, step, wrong, sized)
     return matters, None
+
+
+def _of_order_alone(calls: Caller, path: str, tensor: torch.Tensor) -> set[str]:
+    """The results that stay the same for other numbers in the same order.
+
+    The positions of the nearest points do not: they depend on distances between the numbers.
+    """
+    numbers = [_distinct(tensor, power).to(tensor.dtype) for power in (1, 2)]
+    first, second = (_results(calls, path, each, 0) for each in numbers)
+    if first is None or second is None:
+        return set()
+    after = dict(second)
+    return {
+        name
+        for name, value in first
+        if name in after and disagreement(calls.case, [(name, value)], second) is None
+    }
+
+
+def _distinct(tensor: torch.Tensor, power: int) -> torch.Tensor:
+    """Different numbers in the order and in the range of the tensor's, evenly spread for a power of 1."""
+    ranks = tensor.flatten().argsort(stable=True).argsort(stable=True).double()
+    low, high = float(tensor.min()), float(tensor.max())
+    spread = low + (high - low) * (ranks / max(tensor.numel() - 1, 1)) ** power
+    return spread.reshape(tensor.shape)
 
 
 def _orders_pairs(calls: Caller, path: str, tensor: torch.Tensor) -> bool:
@@ -174,10 +202,8 @@ def _orders_pairs(calls: Caller, path: str, tensor: torch.Tensor) -> bool:
 
     It is not so for an op that counts equal elements, or puts them together.
     """
-    ranks = tensor.flatten().argsort(stable=True).argsort(stable=True)
-    low, high = float(tensor.min()), float(tensor.max())
-    distinct = low + (high - low) * ranks.double() / max(tensor.numel() - 1, 1)
-    step = _SPREAD[tensor.dtype] * (high - low) / tensor.numel()
+    distinct = _distinct(tensor, 1).flatten()
+    step = _SPREAD[tensor.dtype] * float(tensor.max() - tensor.min()) / tensor.numel()
     matters = False
     for at in torch.linspace(0, tensor.numel() - 2, _PAIRS).long().tolist():
         found = []
@@ -229,13 +255,22 @@ def _tied(tensor: torch.Tensor) -> tuple[torch.Tensor, float]:
     return kept[at].reshape(tensor.shape), _SPREAD[tensor.dtype] * gap
 
 
-def _results(calls: Caller, path: str, values: torch.Tensor, step: float) -> Leaves | None:
-    """The results with the values, each more than the one before by a part of a step; None if it raises."""
+def _results(
+    calls: Caller, path: str, values: torch.Tensor, step: float, names: set[str] | None = None
+) -> Leaves | None:
+    """The results with the values, each more than the one before by a part of a step; None if it raises.
+
+    Args:
+        names: of the results that count; None: all.
+    """
 
     def changed(name: str, tensor: torch.Tensor) -> torch.Tensor:
         return _moved(values, step) if name == path else tensor
 
-    return copied_results(calls(calls.case.inputs().map_distinct(changed)))
+    found = copied_results(calls(calls.case.inputs().map_distinct(changed)))
+    if found is None or names is None:
+        return found
+    return [(name, value) for name, value in found if name in names]
 
 
 def _moved(values: torch.Tensor, step: float) -> torch.Tensor:
@@ -306,7 +341,8 @@ CHECK = Check(
         "equal, and all entries along a first dim: the positions must not come in reverse."
     ),
     cannot_see=(
-        "Ops whose docstrings promise nothing, integers, and an order that comes from another tensor. "
+        "Ops whose docstrings promise nothing, integers, an order that comes from another tensor or from "
+        "numbers computed first, as distances are, and results that do not depend on the order alone. "
         "Which end comes first is seen only in positions."
     ),
     cost="calls",

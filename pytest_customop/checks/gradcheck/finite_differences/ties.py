@@ -2,7 +2,8 @@
 
 The maximum of equal numbers has a kink: its gradient may go to any one of them, or in parts to all. But if
 they grow together, so does the maximum, without a kink. Along such a direction, every subgradient that a
-formula may choose gives the slope.
+formula may choose gives the slope. This is not so where something else is equal too, such as the distances
+from equal numbers to others. So the slope by the formula must also be none of those at nearby points.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from ....cases.tensors import has_repeats
 from ....declare.inputs import GradOptions
 from ....findings import CheckFailed, fail
 from .jacobian import WRONG, Pair, compare
-from .projection import Draw, random_weights
+from .projection import Draw, gradient_of, random_weights
 from .staircase import follows_staircase
 from .vectors import CallError, OutputsChanged, VectorFunction
 
 AT_TIES = "gradient-mismatch-at-ties"
+
+_POINTS = 8
+_APART = 1e-4  # how far away they are
+_SHARE = 1e-3  # of the slopes: by which they may be exceeded
 
 
 def wrong_at_ties(function: VectorFunction, options: GradOptions, seed: int) -> CheckFailed | None:
@@ -30,15 +35,16 @@ def wrong_at_ties(function: VectorFunction, options: GradOptions, seed: int) -> 
     """
     if not any(has_repeats(point) for point in function.point):
         return None
+    draws = [_tied_draw(function, seed + at) for at in range(2)]
     try:
-        first, second = (
-            compare(function, _tied_draw(function, seed + at), options) for at in range(2)
-        )
+        first, second = (compare(function, draw, options) for draw in draws)
     except (CallError, OutputsChanged):
         return None
     for pair, repeated in zip(first, second, strict=True):
         sure = pair.verdict == repeated.verdict == WRONG and not (pair.still or repeated.still)
         if not (sure and pair.same_place(repeated) and has_repeats(function.point[pair.source])):
+            continue
+        if _is_of_a_branch(function, pair, draws[0], options, seed):
             continue
         if not follows_staircase(function, pair, seed):
             return _finding(function, pair)
@@ -54,6 +60,28 @@ def _tied_draw(function: VectorFunction, seed: int) -> Draw:
         values, places = torch.unique(point, return_inverse=True)
         directions.append(random_weights(values, generator)[places])
     return Draw(weights, directions)
+
+
+def _is_of_a_branch(
+    function: VectorFunction, pair: Pair, draw: Draw, options: GradOptions, seed: int
+) -> bool:
+    """Whether the slope by the formula lies between slopes at nearby points, where nothing is equal."""
+    generator = torch.Generator().manual_seed(seed)
+    weight, direction = draw.weights[pair.target], draw.directions[pair.source]
+    nearby = []
+    for _ in range(_POINTS):
+        point = [each + _APART * random_weights(each, generator) for each in function.point]
+        try:
+            slopes = function.moved(point).slopes(pair.source, direction, options.eps)
+        except (CallError, OutputsChanged):
+            continue
+        nearby.append(weight * slopes.centre[pair.target])
+    if not nearby:
+        return False
+    weighted = torch.stack(nearby)
+    formula = gradient_of(function, pair.target, weight)[pair.source] @ direction
+    slack = _SHARE * weighted.abs().amax(0).norm()
+    return bool(weighted.amin(0).sum() - slack <= formula <= weighted.amax(0).sum() + slack)
 
 
 def _finding(function: VectorFunction, pair: Pair) -> CheckFailed:
