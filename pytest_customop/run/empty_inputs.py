@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from ..cases.argument_names import names_lengths, names_offsets
 from ..cases.case import Case
 from ..cases.documented import allows_empty, needs_entries
 from ..cases.documented_shapes import with_another_size
@@ -36,8 +37,12 @@ def why_empty_is_valid(case: Case, promised: Run) -> str | None:
     names = listed([name for name, _ in emptied])
     if all(allows_empty(case.op, name) for name, _ in emptied):
         return f"the docstring of {case.op.name} allows an empty {names}"
-    # Without positions, offsets or lengths there are no entries, and the other tensors' rows are none.
-    without_entries = any(not is_differentiable(tensor.dtype) for _, tensor in fewer)
+    # Without positions there are no entries, and the other tensors' rows are none. Without offsets or
+    # lengths, the entries that are there belong to no part, which an op may refuse.
+    without_entries = any(
+        not is_differentiable(tensor.dtype) and not (names_offsets(name) or names_lengths(name))
+        for name, tensor in fewer
+    )
     if without_entries and all(_has_no_rows(tensor) for _, tensor in emptied):
         sizes = [tuple(output.shape) for _, output in promised.outputs]
         all_empty = all(not tensor.numel() for _, tensor in case.inputs().tensors())

@@ -562,3 +562,55 @@ def sums_in_int64():
 def sums_in_the_dtype_of_the_rows():
     """In the dtype of the rows."""
     return _decoded("sums_in_the_dtype_of_the_rows", lambda x: x.dtype)
+
+
+BAGS = (tensor(6, 3), torch.tensor([0, 2, 5, 1, 3]), torch.tensor([0, 2, 2]))
+
+
+def _bags(name, fake):
+    """Sums of the rows of bags, without the check whether all rows are in one."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def bags(
+        table: Tensor, rows: Tensor, offsets: Tensor, include_last_offset: bool = False
+    ) -> Tensor:
+        if table.dim() != 2 or rows.dim() != 1 or offsets.dim() != 1:
+            raise ValueError("a table and lists of rows and offsets, please")
+        ends = [*offsets.tolist(), *([] if include_last_offset else [len(rows)])]
+        if ends[0] != 0 or ends != sorted(ends) or ends[-1] != len(rows):
+            raise ValueError("offsets from 0 that never fall, up to the number of rows, please")
+        totals = table.new_zeros(len(ends) - 1, table.shape[1])
+        sizes = torch.tensor(ends).diff()
+        return totals.index_add(0, torch.arange(len(sizes)).repeat_interleave(sizes), table[rows])
+
+    bags.register_fake(fake)
+    return bags
+
+
+@specimen(
+    BAGS,
+    variant_findings={
+        **dict.fromkeys(SHAPE, "fake-shape-mismatch"),
+        "compile.dynamic": "compile-output-mismatch",
+    },
+    shown_by="include_last_offset.true_with_end",
+)
+def fake_bags_without_the_last_offset():
+    """The fake kernel takes each offset for the begin of a bag, also where the last one is an end."""
+    return _bags(
+        "fake_bags_without_the_last_offset",
+        lambda table, rows, offsets, include_last_offset=False: table.new_empty(
+            offsets.shape[0], table.shape[1]
+        ),
+    )
+
+
+@specimen(BAGS, twin_of="fake_bags_without_the_last_offset")
+def fake_bags_with_the_last_offset():
+    """Both kernels know the flag. Without offsets the kernel refuses the rows that are in no bag."""
+    return _bags(
+        "fake_bags_with_the_last_offset",
+        lambda table, rows, offsets, include_last_offset=False: table.new_empty(
+            offsets.shape[0] - include_last_offset, table.shape[1]
+        ),
+    )

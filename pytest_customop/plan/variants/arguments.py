@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ...cases.argument_names import names_dims
+from ...cases.argument_names import names_dims, names_offsets
 from ...cases.compared_constants import compared_constants
 from ...core.wording import dtype_name, listed_briefly
 from ...declare.inputs import Sample, TensorSpec
@@ -104,6 +104,7 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
     name, value = argument.name, argument.value
     if argument.type == "bool":
         yield from _flag(argument)
+        yield from _with_last_offset(view, argument)
     elif argument.type == "str":
         yield from _words(view, argument)
     elif argument.type == "ScalarType":
@@ -149,6 +150,24 @@ def _flag(argument: _Argument) -> Iterator[Step]:
         yield _step(name, str(not value).lower(), f"{name}={not value}", not value, rank)
     elif value is None and not argument.given:
         yield _step(name, "true", f"{name}=True", True, 6)
+
+
+def _with_last_offset(view: SampleView, argument: _Argument) -> Iterator[Step]:
+    """The flag of `torch.nn.EmbeddingBag` set, and an offset added where the last part ends."""
+    if argument.name != "include_last_offset" or argument.value is not False:
+        return
+    vectors = [tensor for tensor in view.tensors if len(tensor.shape) == 1]
+    for tensor in vectors:
+        if not (names_offsets(tensor.path) and tensor.is_sorted):
+            continue
+        sizes = [each.shape[0] for each in vectors if each is not tensor]
+        ends = [size for size in sizes if size >= int(tensor.listed[-1])]
+        if ends and int(tensor.listed[0]) == 0:
+            values = torch.cat([tensor.listed, torch.tensor([min(ends)])]).to(tensor.listed.dtype)
+            spec = replace(tensor.spec, shape=(len(values),), values=values)
+            what = f"{argument.name}=True, and {tensor.path} with the end of the last part"
+            changes = {argument.name: True, tensor.path: spec}
+            yield Step(f"{argument.name}.true_with_end", what, changes, 0, reads_beyond=True)
 
 
 def _words(view: SampleView, argument: _Argument) -> Iterator[Step]:
