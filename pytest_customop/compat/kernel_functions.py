@@ -7,14 +7,15 @@ import sys
 import types
 from typing import Any
 
-from .decorated_kernels import decorated_kernels
+from .library_kernels import called_kernels, decorated_kernels
 from .ops import OpOverload, is_made_by_custom_op, python_kernels, registering_files, schema_of
 
 
 def functions_of(overload: OpOverload) -> list[Any]:
     """Every Python function that computes an op, or probably does, and the fake kernel."""
     known = [kernel for _, kernel in python_kernels(overload)]
-    return [*dict.fromkeys((*known, *kernels_by_decorator(overload), *functions_by_name(overload)))]
+    registered = [*kernels_by_decorator(overload), *kernels_by_call(overload)]
+    return [*dict.fromkeys((*known, *registered, *functions_by_name(overload)))]
 
 
 def kernels_by_decorator(overload: OpOverload) -> list[Any]:
@@ -24,6 +25,13 @@ def kernels_by_decorator(overload: OpOverload) -> list[Any]:
         for module in _registering_modules(overload)
         for kernel in decorated_kernels(schema_of(overload).name, module)
     ]
+
+
+def kernels_by_call(overload: OpOverload) -> list[Any]:
+    """The kernels of an op of a `torch.library.Library` that a call of its `impl` has registered."""
+    name = schema_of(overload).name
+    modules = _registering_modules(overload)
+    return [kernel for module in modules for kernel in called_kernels(name, module)]
 
 
 def functions_by_name(overload: OpOverload) -> list[Any]:

@@ -166,3 +166,41 @@ def decorated_kernel_with_the_default():
     name = "decorated_kernel_with_the_default"
     torch.library.register_fake(f"zoo::{name}", _fake)
     return getattr(torch.ops.zoo, name).default
+
+
+ORDER = {"values.defaults": "argument-order-differs"}
+_BETWEEN = "(Tensor x, float low=0., float high=1.) -> Tensor"
+_LIBRARY = library()
+_LIBRARY.define(f"kernel_in_another_order{_BETWEEN}")
+_LIBRARY.define(f"kernel_in_the_order_of_the_schema{_BETWEEN}")
+
+
+def _of_high_and_low(x, high=0.0, low=1.0):
+    return x.detach() * (high - low) + low
+
+
+def _of_low_and_high(x, low=0.0, high=1.0):
+    return x.detach() * (high - low) + low
+
+
+_LIBRARY.impl("kernel_in_another_order", _of_high_and_low, "CPU")
+_LIBRARY.impl("kernel_in_the_order_of_the_schema", _of_low_and_high, "CPU")
+
+
+def _between(name):
+    """An op of the library; its fake kernel has the schema's signature."""
+    fake = lambda x, low=0.0, high=1.0: torch.empty_like(x)  # noqa: E731
+    torch.library.register_fake(f"zoo::{name}", fake, lib=_LIBRARY)
+    return getattr(torch.ops.zoo, name).default
+
+
+@aot((MATRIX, 0.5, 0.5), expected=ORDER)
+def kernel_in_another_order():
+    """Takes `high` for `low`; in the sample they are equal. The defaults are at the right places."""
+    return _between("kernel_in_another_order")
+
+
+@aot((MATRIX, 0.5, 0.5), twin_of="kernel_in_another_order")
+def kernel_in_the_order_of_the_schema():
+    """Takes them as they come."""
+    return _between("kernel_in_the_order_of_the_schema")

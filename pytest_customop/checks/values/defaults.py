@@ -1,28 +1,40 @@
-"""`values.defaults`: the kernels take every argument of the schema, with the schema's defaults."""
+"""`values.defaults`: the kernels take the arguments of the schema, in its order, with its defaults."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...cases.case import Case
-from ...compat.kernel_functions import kernels_by_decorator
+from ...compat.kernel_functions import kernels_by_call, kernels_by_decorator
 from ...compat.ops import python_kernels
 from ...declare.ops import Op
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 
 
+class _Kernel(NamedTuple):
+    """A Python kernel of an op, or its fake kernel.
+
+    Args:
+        description: for messages.
+        function: the kernel.
+        code: lines of a script that find it.
+    """
+
+    description: str
+    function: Any
+    code: str
+
+
 def check_defaults(case: Case) -> None:
-    """Compare the signatures of Python kernels with the schema: parameters, and their defaults.
+    """Compare the signatures of Python kernels with the schema: parameters, their order and their defaults.
 
     torch leaves out arguments that equal the schema's default when it calls a Python kernel. So the
     kernel's own default decides, and a missing parameter goes unnoticed.
     """
-    if not _defaults(case.op):
-        raise skip("nothing-to-check", "the schema has no defaults", unjudged=False)
     if not _kernels(case.op):
         reason = "torch does not say which Python functions are the op's kernels, if any"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -32,20 +44,40 @@ def check_defaults(case: Case) -> None:
 
 def signature_failures(op: Op) -> Iterator[CheckFailed]:
     """The findings on the signatures of an op's Python kernels, one kernel after the other."""
-    for description, kernel in _kernels(op):
-        lost = _lost(op, kernel)
+    for kernel in _kernels(op):
+        lost = _lost(op, kernel.function)
         if lost:
-            yield _lost_failure(op, description, kernel, lost)
+            yield _lost_failure(op, kernel, lost)
+        elif _is_in_another_order(op, kernel.function):
+            yield _order_failure(op, kernel)
         for name, default in _defaults(op).items():
-            parameter = _parameter(op, kernel, name)
+            parameter = _parameter(op, kernel.function, name)
             if parameter is not None and not _agree(parameter.default, default):
-                yield _default_failure(op, description, kernel, parameter, default)
+                yield _default_failure(op, kernel, parameter, default)
 
 
-def _kernels(op: Op) -> list[tuple[str, Any]]:
-    """Pairs of a description and a function: the kernels that are known, and the fake kernel."""
-    decorated = [(_DECORATED, kernel) for kernel in kernels_by_decorator(op.overload)]
-    return [*decorated, *python_kernels(op.overload)]
+def _kernels(op: Op) -> list[_Kernel]:
+    """The kernels that are known, and the fake kernel."""
+    decorated = [
+        _Kernel("the decorated kernel", function, _in_file(function))
+        for function in kernels_by_decorator(op.overload)
+    ]
+    called = [
+        _Kernel(f"the kernel {function.__name__}", function, _in_file(function))
+        for function in kernels_by_call(op.overload)
+    ]
+    others = [
+        _Kernel(description, function, _FAKE if description == "the fake kernel" else _REAL)
+        for description, function in python_kernels(op.overload)
+    ]
+    return [*decorated, *called, *others]
+
+
+def _in_file(kernel: FunctionType) -> str:
+    code = kernel.__code__
+    return _IN_FILE.format(
+        file=code.co_filename, function=code.co_name, line=code.co_firstlineno
+    ).strip()
 
 
 def _defaults(op: Op) -> dict[str, Any]:
@@ -63,8 +95,7 @@ def _lost(op: Op, kernel: Any) -> list[str]:
     torch passes keyword-only arguments by keyword, and the others by position. The list is empty if the
     function does not show its parameters: it is decorated, partial, an object, or written in C.
     """
-    plain = isinstance(kernel, (FunctionType, MethodType))
-    if not plain or hasattr(kernel, "__wrapped__") or hasattr(kernel, "__signature__"):
+    if not _shows_parameters(kernel):
         return []
     parameters = inspect.signature(kernel).parameters.values()
     kinds = {parameter.kind for parameter in parameters}
@@ -79,37 +110,58 @@ def _lost(op: Op, kernel: Any) -> list[str]:
     return lost
 
 
-def _lost_failure(op: Op, description: str, kernel: Any, lost: list[str]) -> CheckFailed:
+def _shows_parameters(kernel: Any) -> bool:
+    plain = isinstance(kernel, (FunctionType, MethodType))
+    return plain and not hasattr(kernel, "__wrapped__") and not hasattr(kernel, "__signature__")
+
+
+def _is_in_another_order(op: Op, kernel: Any) -> bool:
+    """Whether a kernel has the names of the schema's positional arguments, but not in the same order."""
+    named = _named_by_position(kernel) if _shows_parameters(kernel) else []
+    return named != op.positional_names and sorted(named) == sorted(op.positional_names)
+
+
+def _named_by_position(kernel: Any) -> list[str]:
+    parameters = inspect.signature(kernel).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind in _PLACES]
+
+
+def _order_failure(op: Op, kernel: _Kernel) -> CheckFailed:
+    named = _named_by_position(kernel.function)
+    pairs = zip(op.positional_names, named, strict=True)
+    passed, taken = next((one, other) for one, other in pairs if one != other)
+    return fail(
+        "argument-order-differs",
+        f"{op.name}: {kernel.description} takes ({', '.join(named)}), in another order than the schema: "
+        f"torch passes arguments by position, so the kernel uses {passed} as {taken}",
+        f"the schema: {op.schema}",
+        repro=_ORDER.format(kernel=kernel.code.strip()),
+    )
+
+
+def _lost_failure(op: Op, kernel: _Kernel, lost: list[str]) -> CheckFailed:
+    description = kernel.description
     return fail(
         "signature-differs",
         f"{op.name}: {description} does not take {', '.join(lost)}, which the schema has: called "
         f"with another value than the default, {description} raises a TypeError",
         f"the schema: {op.schema}",
-        repro=_script(description, kernel, _SIGNATURE),
+        repro=_SIGNATURE.format(kernel=kernel.code.strip()),
     )
 
 
-def _script(description: str, kernel: Any, lines: str, **parts: Any) -> str:
-    """The lines of a script on a kernel; `lines` use it under the name `kernel`."""
-    found = _FAKE if description == "the fake kernel" else _REAL
-    if description == _DECORATED:
-        code = kernel.__code__
-        file, name, line = code.co_filename, code.co_name, code.co_firstlineno
-        found = _IN_FILE.format(file=file, function=name, line=line)
-    return lines.format(kernel=found.strip(), **parts)
-
-
 def _default_failure(
-    op: Op, description: str, kernel: Any, parameter: inspect.Parameter, default: Any
+    op: Op, kernel: _Kernel, parameter: inspect.Parameter, default: Any
 ) -> CheckFailed:
+    description, name = kernel.description, parameter.name
     missing = parameter.default is parameter.empty
     has = "no default" if missing else f"the default {parameter.default!r}"
     result = "raises" if missing else f"computes with {parameter.default!r}"
     return fail(
         "default-differs",
-        f"{op.name}: {description} has {has} for {parameter.name}, and the schema {default!r}: called "
+        f"{op.name}: {description} has {has} for {name}, and the schema {default!r}: called "
         f"without it, or with {default!r}, {description} {result}",
-        repro=_script(description, kernel, _DEFAULT, name=parameter.name, default=default),
+        repro=_DEFAULT.format(kernel=kernel.code.strip(), name=name, default=default),
     )
 
 
@@ -148,7 +200,6 @@ def _agree(kernel_default: Any, default: Any) -> bool:
     )
 
 
-_DECORATED = "the decorated kernel"
 _REAL = """
 kernel = torch._library.custom_ops.OPDEFS[op._schema.name]._init_fn
 """
@@ -169,8 +220,7 @@ import ast
     for each in ast.walk(ast.parse(open({file!r}, encoding="utf-8").read()))
     if isinstance(each, ast.FunctionDef)
     and each.name == {function!r}
-    and each.decorator_list
-    and each.decorator_list[0].lineno == {line}
+    and [*each.decorator_list, each][0].lineno == {line}
 ]
 for each in (*found.args.posonlyargs, *found.args.args, *found.args.kwonlyargs):
     each.annotation = None
@@ -193,7 +243,36 @@ inspect.signature(kernel).bind(
 )
 """
 
+_ORDER = """
+import inspect
+{kernel}
+expected = [each.name for each in op._schema.arguments if not each.kwarg_only]
+taken = [*inspect.signature(kernel).parameters][: len(expected)]
+assert taken == expected, f"the kernel takes {{taken}}, the schema has {{expected}}"
+"""
+
 FINDINGS = {
+    "argument-order-differs": Explanation(
+        meaning=(
+            "A Python kernel has parameters with the names of the schema's arguments, in another order."
+        ),
+        why=(
+            "torch passes arguments to a kernel by position. So the kernel takes one argument for "
+            "another, which goes unnoticed while the two are equal."
+        ),
+        fix="Give the kernel's parameters the order of the schema.",
+        before="""
+lib.define("store(Tensor k, Tensor v, float k_scale=1.0, float v_scale=1.0) -> Tensor")
+def store(k, v, v_scale=1.0, k_scale=1.0):
+    return torch.cat([k / k_scale, v / v_scale])
+""",
+        after="""
+lib.define("store(Tensor k, Tensor v, float k_scale=1.0, float v_scale=1.0) -> Tensor")
+def store(k, v, k_scale=1.0, v_scale=1.0):
+    return torch.cat([k / k_scale, v / v_scale])
+""",
+        docs=(doc_links.LIBRARY,),
+    ),
     "signature-differs": Explanation(
         meaning=(
             "A Python kernel, usually the fake kernel, has no parameter for an argument of the schema."
@@ -246,19 +325,22 @@ def scale_fake(x, factor=0.5):
 
 CHECK = Check(
     name="values.defaults",
-    summary="the kernels take every argument of the schema, with the schema's defaults",
+    summary="the kernels take every argument of the schema, in its order, with its defaults",
     run=check_defaults,
     variants=(),
     findings=FINDINGS,
     catches=(
         "An argument of the schema that a Python kernel or the fake kernel does not take. "
+        "Parameters with the names of the schema's arguments in another order: torch passes arguments by "
+        "position. "
         "A default in the signature of a Python kernel or of the fake kernel that differs "
         "from the schema's. torch leaves out arguments that equal the schema's default when "
         "it calls a Python kernel, so the kernel's own default decides, or the call raises."
     ),
     cannot_see=(
-        "Kernels registered by a call of `Library.impl`, not by the decorator `torch.library.impl`: torch "
-        "does not say which function that was. Missing parameters of functions that are "
+        "Kernels of a `torch.library.Library` that are not registered at the top level of a module, by "
+        '`@torch.library.impl`, or by `library.impl("name", kernel, "CPU")` with a function that has a '
+        "name: torch does not say which function it was. Missing parameters of functions that are "
         "decorated, partial or objects: their own signature may mean nothing."
     ),
     cost="nothing",

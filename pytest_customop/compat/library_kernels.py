@@ -1,7 +1,7 @@
-"""Find the kernels that a module registers by the decorator `torch.library.impl`.
+"""Find the kernels that a module registers for an op of a `torch.library.Library`, in its source.
 
-Its form `@torch.library.impl("ns::name", "CPU")` returns None (seen in torch 2.4 to 2.15), and the
-dispatcher shows nobody what it holds. So the function is made again from the source of its module.
+The dispatcher shows nobody what it holds. The decorator `@torch.library.impl("ns::name", "CPU")` returns
+None (seen in torch 2.4 to 2.15), so such a function is made again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,34 @@ def decorated_kernels(name: str, module: types.ModuleType) -> tuple[types.Functi
         for definition, code in _functions(module)
         if any(_registers(decorator, name, module) for decorator in definition.decorator_list)
     )
+
+
+@functools.lru_cache(maxsize=256)
+def called_kernels(name: str, module: types.ModuleType) -> tuple[types.FunctionType, ...]:
+    """The functions of a module that it registers for an op by `library.impl("name", kernel, "CPU")`.
+
+    Args:
+        name: of the op: `ns::name`.
+        module: where to look.
+    """
+    kernels: list[types.FunctionType] = []
+    for call in _calls(module):
+        first, second, *_ = [*call.args, None, None]
+        if not (isinstance(first, ast.Constant) and isinstance(second, ast.Name)):
+            continue
+        library, kernel = (_valued(each, module) for each in (_owner(call), second))
+        named = f"{getattr(library, 'ns', None)}::{first.value}"
+        if isinstance(kernel, types.FunctionType) and name in (named, first.value):
+            kernels.append(kernel)
+    return tuple(dict.fromkeys(kernels))
+
+
+def _owner(call: ast.Call) -> ast.expr | None:
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def _valued(expression: ast.expr | None, module: types.ModuleType) -> Any:
+    return vars(module).get(expression.id) if isinstance(expression, ast.Name) else None
 
 
 def _registers(decorator: ast.expr, name: str, module: types.ModuleType) -> bool:
@@ -73,12 +101,9 @@ def _value(default: ast.expr) -> Any:
 @functools.lru_cache(maxsize=64)
 def _functions(module: types.ModuleType) -> list[tuple[ast.FunctionDef, types.CodeType]]:
     """The functions at the top level of a module, and their code; none if its source is unknown."""
-    try:
-        source = inspect.getsource(module)
-        whole: Any = compile(source, str(module.__file__), "exec", dont_inherit=True)
-        definitions = [each for each in ast.parse(source).body if isinstance(each, ast.FunctionDef)]
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return []
+    source, tree = _source(module)
+    whole: Any = compile(source, str(module.__file__), "exec", dont_inherit=True)
+    definitions = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
     by_line = {
         constant.co_firstlineno: constant
         for constant in whole.co_consts
@@ -89,3 +114,25 @@ def _functions(module: types.ModuleType) -> list[tuple[ast.FunctionDef, types.Co
         for definition in definitions
         if definition.decorator_list and definition.decorator_list[0].lineno in by_line
     ]
+
+
+@functools.lru_cache(maxsize=64)
+def _calls(module: types.ModuleType) -> list[ast.Call]:
+    """The calls of a function `impl` at the top level of a module that pass nothing by keyword."""
+    return [
+        each.value
+        for each in _source(module)[1].body
+        if isinstance(each, ast.Expr)
+        and isinstance(each.value, ast.Call)
+        and ast.unparse(each.value.func).endswith("impl")
+        and not each.value.keywords
+    ]
+
+
+def _source(module: types.ModuleType) -> tuple[str, ast.Module]:
+    """The source of a module, and its syntax tree; both empty if it is unknown."""
+    try:
+        source = inspect.getsource(module)
+        return source, ast.parse(source)
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return "", ast.parse("")
