@@ -8,7 +8,11 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from pytest_customop.compat.compiler import compile_session
-from pytest_customop.compat.kernel_functions import functions_by_name, kernels_by_decorator
+from pytest_customop.compat.kernel_functions import (
+    functions_by_name,
+    kernels_by_call,
+    kernels_by_decorator,
+)
 from pytest_customop.compat.ops import (
     alias_error_text,
     compiled_code_shares_no_storage,
@@ -51,6 +55,13 @@ OTHER = torch.library.Library("t_compat_ops_2", "DEF")
 OTHER.define("scaled(Tensor x, float factor=2.0) -> Tensor")
 LIBRARY.define("scaled(Tensor x, float factor=0.5, *, float shift=0.0) -> Tensor")
 TWO = 2.0
+
+
+def shifted(x, factor=0.5, *, shift=0.0):
+    return x * factor + shift
+
+
+LIBRARY.impl("scaled", shifted, "CUDA")
 
 
 @torch.library.impl("t_compat_ops::scaled", "CPU")
@@ -129,6 +140,13 @@ def test_kernels_that_a_decorator_registers() -> None:
     assert not isinstance(of_other[1].__defaults__[0], float)  # its value is not known
     assert kernels_by_decorator(overload("custom")) == []
     assert kernels_by_decorator(overload("none")) == []
+
+
+def test_kernels_that_a_call_registers() -> None:
+    assert kernels_by_call(overload("cpu")) == [double]
+    assert kernels_by_call(overload("scaled")) == [shifted]
+    assert kernels_by_call(torch.ops.t_compat_ops_2.scaled.default) == []  # of another library
+    assert kernels_by_call(overload("custom")) == []
 
 
 def test_functions_with_the_names_of_the_arguments() -> None:

@@ -13,7 +13,7 @@ from ...cases.case import Case
 from ...cases.crash_risk import may_crash
 from ...cases.deliberate import names_blocks
 from ...cases.documentation import texts_about
-from ...cases.tensors import is_differentiable, is_plain
+from ...cases.tensors import is_differentiable, is_finite, is_plain
 from ...findings import Explanation, doc_links
 from ..check import Check
 from ..values.memory.calls import GRADIENT, expression
@@ -146,7 +146,8 @@ def _rules_of(case: Case, group: DimGroup, around: _Around, size: int, draw: int
     rules: _Rules = {
         name: frozenset(dim for dim, length in enumerate(value.shape) if length == size)
         for name, value in calls.whole.items()
-        if isinstance(value, torch.Tensor)
+        # Infinity stands for what is left out, which depends on all entries.
+        if isinstance(value, torch.Tensor) and is_finite(value)
     }
     rules = {name: dims for name, dims in rules.items() if dims}
     kept = around.kept(group.trusted, size).positions
