@@ -21,15 +21,19 @@ def _valid(codes, dtype):
         raise ValueError(f"codes (N, K) of {dtype}, please")
 
 
+def _valid_rows(codes, scale, zero_point):
+    _valid(codes, torch.int8)
+    if {codes.shape[:1]} != {scale.shape, zero_point.shape} or zero_point.dtype != torch.int8:
+        raise ValueError("a scale and an int8 zero point for each row, please")
+
+
 def _real_rows(name, difference):
     """Rows of real numbers; `difference(codes, zero_points)` of numpy arrays."""
 
     @torch.library.custom_op(f"zoo::{name}", mutates_args=())
     def real(codes: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-        _valid(codes, torch.int8)
-        if {scale.dim(), zero_point.dim()} != {1} or zero_point.dtype != torch.int8:
-            raise ValueError("a scale and an int8 zero point for each row, please")
-        found = difference(codes.numpy(), zero_point.numpy()[:, None])
+        _valid_rows(codes, scale, zero_point)
+        found = difference(codes.contiguous().numpy(), zero_point.numpy()[:, None])
         return torch.from_numpy(found.astype(np.float32)).to(scale.dtype) * scale[:, None]
 
     @real.register_fake
@@ -98,8 +102,8 @@ def real_numbers_end_at_limits():
     @torch.library.custom_op("zoo::real_numbers_end_at_limits", mutates_args=())
     def cut(codes: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         """(codes - zero_point) * scale, from -20 to 20."""
-        _valid(codes, torch.int8)
-        real = (codes.int() - zero_point.int()[:, None]) * scale[:, None]
+        _valid_rows(codes, scale, zero_point)
+        real = (codes.contiguous().int() - zero_point.int()[:, None]) * scale[:, None]
         return real.clamp(-20, 20)
 
     @cut.register_fake
@@ -116,8 +120,8 @@ def codes_of_4_bits_in_bytes():
     @torch.library.custom_op("zoo::codes_of_4_bits_in_bytes", mutates_args=())
     def real(codes: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         """The low 4 bits of the codes, less the zero point, times the scale."""
-        _valid(codes, torch.int8)
-        return ((codes.int() & 15) - zero_point.int()[:, None]) * scale[:, None]
+        _valid_rows(codes, scale, zero_point)
+        return ((codes.contiguous().int() & 15) - zero_point.int()[:, None]) * scale[:, None]
 
     @real.register_fake
     def _(codes, scale, zero_point):
