@@ -61,6 +61,26 @@ def keeps_the_order_of_equal_scores():
     return _discounted("keeps_the_order_of_equal_scores", _stable, IN_ORDER)
 
 
+def _flipped(falling):
+    """A stable sort of rising numbers, read from its end."""
+    return np.argsort(-falling, axis=-1, kind="stable")[..., ::-1]
+
+
+FALLING = " They are sorted by falling score, equal scores in the order of the list."
+
+
+@aot(SCORES, expected=BROKEN)
+def ranks_the_last_of_equal_scores_first():
+    """A flipped stable sort has equal scores in reverse, which shows in sums alone."""
+    return _discounted("ranks_the_last_of_equal_scores_first", _flipped, FALLING)
+
+
+@aot(SCORES, twin_of="ranks_the_last_of_equal_scores_first")
+def ranks_the_first_of_equal_scores_first():
+    """The negated scores are sorted."""
+    return _discounted("ranks_the_first_of_equal_scores_first", _stable, FALLING)
+
+
 @aot(SCORES)
 def promises_no_order_of_equal_scores():
     """No docstring says in which order equal scores come."""

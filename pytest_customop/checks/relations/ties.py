@@ -48,6 +48,16 @@ _FIRST = re.compile(
 _LAST = re.compile(
     r"\b(last|later|latest|(high|larg|great)(er|est)|right-?most|reverse\w*|worst)\b", re.I
 )
+_FALLS = re.compile(
+    r"\b(descend(ing|s)?|falling|decreasing|non-?increasing|(high|larg|great)est first|best first"
+    r"|from (the )?(high|larg|great)(est)? (on|down|to))\b",
+    re.I,
+)
+_RISES = re.compile(
+    r"\b(ascend(ing|s)?|rising|increasing|non-?decreasing|(low|small|near)est first|from (the )?"
+    r"(low|small|near)(est)? (on|up|to))\b",
+    re.I,
+)
 _STABLE = re.compile(r"\bstabl[ey] (sort\w*|order\w*|rank\w*)|\bsort\w* (is )?stabl[ey]\b", re.I)
 _NOT_SAID = re.compile(
     r"\b(not|never|no)\b[^.;,]{0,24}\b(said|specified|defined|guaranteed|promised|stabl[ey]|preserved|kept"
@@ -71,19 +81,20 @@ _TOLERANCES = {torch.float64: (1e-4, 1e-5), torch.float32: (2e-2, 1e-2)}
 
 
 class _Broken(NamedTuple):
-    """A tensor with equal elements for which no order explains the results.
+    """A tensor with equal elements for which no order that a docstring allows explains the results.
 
     Args:
         path: of the tensor.
         values: of it.
-        step: by which elements differ that are one after the other.
+        steps: by which elements may differ that are one after the other, so that the results are the same:
+            above 0 if they rise, below if they fall.
         wrong: the difference from the nearest order.
         case: the case with the tensor's size.
     """
 
     path: str
     values: torch.Tensor
-    step: float
+    steps: list[float]
     wrong: Disagreement
     case: Case
 
@@ -91,7 +102,8 @@ class _Broken(NamedTuple):
 def check_ties(case: Case) -> None:
     """Make elements equal, and then different by so little that only their order changes.
 
-    With equal elements the op must give what it gives with rising ones, or what it gives with falling ones.
+    With equal elements the op must give what it gives with rising ones, or what it gives with falling ones;
+    where a docstring says which are first, only one of the two.
     Two equal elements alone must do so, or the op does something else with them than to order them.
     """
     skip_if_incomparable(case)
@@ -109,12 +121,15 @@ def check_ties(case: Case) -> None:
             repro=broken.script(case),
         )
     if broken is not None:
-        path, _, _, wrong, shown = broken
+        path, _, steps, wrong, shown = broken
+        moves = " or ".join("rise" if step > 0 else "fall" for step in steps)
+        said = (
+            "in which order equal elements come" if len(steps) > 1 else "that the first comes first"
+        )
         raise fail(
             "ties-out-of-order",
-            f"{case.op.name}: a docstring says in which order equal elements come, but with many of them "
-            f"in {path} it gives neither what it gives if they rise a little from one to the next, nor "
-            f"what it gives if they fall: {wrong}",
+            f"{case.op.name}: a docstring says of equal elements {said}, but with many of them in {path} "
+            f"it does not give what it gives if they {moves} a little from one to the next: {wrong}",
             repro=_script(shown, broken),
             case=shown,
             picture=wrong.picture,
@@ -140,6 +155,16 @@ def _first_comes_first(op: Op) -> bool:
     return any(map(_FIRST.search, said)) and not any(map(_LAST.search, said))
 
 
+def _direction(op: Op) -> int:
+    """1 if a sentence says that numbers rise and that the first of equal ones is first, -1 if they fall.
+
+    0 if no sentence says both.
+    """
+    said = _promises(op) if _first_comes_first(op) else []
+    falls, rises = (any(map(words.search, said)) for words in (_FALLS, _RISES))
+    return rises - falls
+
+
 def _answer(case: Case) -> tuple[bool, _Broken | InReverse | None]:
     """Whether the order of equal elements changes some result, and a tensor for which it is wrong."""
     matters = False
@@ -162,13 +187,16 @@ def _answer(case: Case) -> tuple[bool, _Broken | InReverse | None]:
             if disagreement(sized, rising, falling) is None:
                 continue
             matters = True
-            wrongs = [disagreement(sized, equal, other) for other in (rising, falling)]
+            direction = _direction(case.op)
+            steps = [direction * step] if direction else [step, -step]
+            allowed = [rising if each > 0 else falling for each in steps]
+            wrongs = [disagreement(sized, equal, other) for other in allowed]
             wrong = wrongs[0]
             if None in wrongs or wrong is None:
                 continue
             again = _results(calls, path, values, 0, of_order)
             if again is not None and disagreement(sized, again, equal) is None:
-                return True, _Broken(path, values, step, wrong, sized)
+                return True, _Broken(path, values, steps, wrong, sized)
     return matters, None
 
 
@@ -279,7 +307,7 @@ def _moved(values: torch.Tensor, step: float) -> torch.Tensor:
 
 
 def _script(case: Case, broken: _Broken) -> str:
-    path, values, step, wrong, _ = broken
+    path, values, steps, wrong, _ = broken
     place, at = expression(case, path), position(case, wrong.name)
     rtol, atol = _TOLERANCES[values.dtype]
     return (
@@ -289,9 +317,9 @@ def _script(case: Case, broken: _Broken) -> str:
         + "    rise = torch.linspace(0, step, values.numel(), dtype=torch.float64)\n"
         + f"    {place} = (values + rise.reshape(values.shape)).to(values.dtype)\n"
         + f"    return call(args, kwargs)[{at}].double()\n\n\n"
-        + f"equal, rising, falling = moved(0), moved({step!r}), moved({-step!r})\n"
+        + f"equal, ordered = moved(0), [moved(step) for step in {steps}]\n"
         + f"assert any(\n    torch.allclose(equal, other, rtol={rtol}, atol={atol}, equal_nan=True)\n"
-        + "    for other in (rising, falling)\n)\n"
+        + "    for other in ordered\n)\n"
     )
 
 
@@ -300,8 +328,8 @@ FINDINGS = {
         meaning=(
             "A docstring says in which order equal elements come. With equal elements in a tensor the op "
             "gives neither what it gives if each is a little larger than the one before, nor what it gives "
-            "if each is a little smaller. Or it lists the positions of equal elements in reverse, where "
-            "the first should come first."
+            "if each is a little smaller. Or it gives the one of the two that has the last one first, or "
+            "lists positions of equal elements in reverse, where the first should come first."
         ),
         why=(
             "Scores are often equal: after rounding, in low precision, for items that a model does not "
@@ -343,7 +371,8 @@ CHECK = Check(
     cannot_see=(
         "Ops whose docstrings promise nothing, integers, an order that comes from another tensor or from "
         "numbers computed first, as distances are, and results that do not depend on the order alone. "
-        "Which end comes first is seen only in positions."
+        "Which end comes first is seen in positions, and elsewhere if one sentence says it together with "
+        'the direction, as in "by falling score, equal ones in the order of the list".'
     ),
     cost="calls",
 )
