@@ -671,6 +671,8 @@ def test_floating_point_dtypes_that_are_listed(text: str, dtypes: list[str]) -> 
         ("boxes: real or complex", True),
         ("Floating point and complex tensors.", True),
         ("boxes: complex or real", True),
+        ("Of one dtype: float32, float64, complex64 or complex128.", True),
+        ("float32 becomes complex64.", False),
         ("boxes: real, the scores are complex", False),
         ("Takes real numbers and gives complex ones.", False),
         ("Takes no real or complex numbers.", False),
@@ -679,6 +681,26 @@ def test_floating_point_dtypes_that_are_listed(text: str, dtypes: list[str]) -> 
 )
 def test_numbers_that_may_be_complex(text: str, said: bool) -> None:
     assert documented_dtypes.takes_complex(op_with(text)) is said
+
+
+def test_an_argument_behind_another_in_one_line() -> None:
+    op = op_with("boxes: (N, 4). scores: from 1 to 31. The rest of the text.")
+    assert documented.lines_about(op, "scores") == "scores: from 1 to 31"
+    assert documented.lines_about(op, "boxes").startswith("boxes: (N, 4).")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A signal shorter than a frame, even an empty one, gives one frame.", True),
+        ("Empty lists give 0.", True),
+        ("The list must not be empty.", False),
+        ("Takes non-empty lists.", False),
+        ("Takes lists.", False),
+    ],
+)
+def test_what_is_said_of_something_empty(text: str, said: bool) -> None:
+    assert documented.speaks_of_empty(op_with(text)) is said
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ _EMPTY = re.compile(
     r"\b(may|can|could|might)( also)? be (0|zero|empty)\b|\bor empty\b"
     r"|\bempty\b[^.;]*\b(allowed|fine|ok|okay|accepted|valid|supported|gives?|returns?|yields?)\b"
 )
+_SAID_EMPTY = re.compile(r"\bempty\b", re.I)
 _NO_ENTRIES = re.compile(r"\b([A-Z])\w* ?(=|==|>=) ?0\b")  # of a size that has a letter
 _NOT_EMPTY = re.compile(
     r"\bnot (be )?(0|zero|empty)\b|\bnon-?empty\b|\bat least\b|> ?0|>= ?1|\bpositive\b"
@@ -258,6 +259,14 @@ def allows_empty(op: Op, argument: str) -> bool:
     return bool(allowed) and not needs_entries(op, argument)
 
 
+def speaks_of_empty(op: Op) -> bool:
+    """Whether a sentence says what the op does with something empty."""
+    return any(
+        _SAID_EMPTY.search(sentence) and not _NOT_EMPTY.search(sentence)
+        for sentence in sentences(op, of_op=True)
+    )
+
+
 def needs_entries(op: Op, argument: str) -> bool:
     """Whether the text about an argument says that it, or one of its sizes, is at least 1."""
     return _NOT_EMPTY.search(lines_about(op, argument)) is not None
@@ -285,7 +294,10 @@ def speaks_of_seed(op: Op) -> bool:
 
 
 def lines_about(op: Op, argument: str) -> str:
-    """The text of docstrings about an argument: the lines from its name to the next argument's."""
+    """The text of docstrings about an argument: the lines from its name to the next argument's.
+
+    If no line begins with its name, the sentences that do: `x: (N,). k: from 1 to 31.`
+    """
     names = tuple(item.name for item in op.arguments)
     begins, together = beginning(names), listed_together(names)
     lines: list[str] = []
@@ -301,6 +313,9 @@ def lines_about(op: Op, argument: str) -> str:
                 inside = False
             if inside:
                 lines.append(line)
+    if not lines:
+        begins = re.compile(rf"\W*{re.escape(argument)}\W?\s*:")
+        lines = [sentence for sentence in sentences(op, of_op=True) if begins.match(sentence)]
     return " ".join(lines)
 
 

@@ -90,7 +90,9 @@ _REAL_OR_COMPLEX = re.compile(
 _TAKES_COMPLEX = re.compile(
     r"(?<!not )(?<!no )\b(real|float\w*|floating[- ]point)( tensors?| inputs?| numbers?| values?)?,? "
     r"(or|and) (both |all )?complex\b(?! (conjugate|outputs?|results?|parts?|spectr))"
-    r"|\bcomplex,? (or|and) (both |all )?(real|float\w*)\b",
+    r"|\bcomplex,? (or|and) (both |all )?(real|float\w*)\b"
+    # "float32, float64, complex64 or complex128"
+    r"|(?<!not )(?<!no )\bfloat(32|64)`*(,| or|/)+ *`*(torch\.)?complex(64|128)\b",
     re.I,
 )
 

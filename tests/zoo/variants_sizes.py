@@ -642,3 +642,32 @@ def rows_of_all_blocks():
     return _block_diagonal(
         "rows_of_all_blocks", lambda blocks: sum(block.shape[0] for block in blocks)
     )
+
+
+def _framed(name, frames):
+    """Frames of four numbers; `frames(size)` is how many the fake kernel gives."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def framed(x: Tensor) -> Tensor:
+        """Frames (N, F, 4) of signals (N, T), the last one filled with zeros; an empty signal has one."""
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("signals (N, T), please")
+        count = max(-(-x.shape[1] // 4), 1)
+        out = x.new_zeros(len(x), 4 * count)
+        out[:, : x.shape[1]] = x
+        return out.reshape(len(x), count, 4)
+
+    framed.register_fake(lambda x: x.new_empty(x.shape[0], frames(x.shape[1]), 4))
+    return framed
+
+
+@specimen((tensor(3, 9),), variant_findings=SHAPE, shown_by="empty1")
+def fake_without_a_frame_of_nothing():
+    """The fake kernel gives an empty signal no frame."""
+    return _framed("fake_without_a_frame_of_nothing", lambda size: (size + 3) // 4)
+
+
+@specimen((tensor(3, 9),), twin_of="fake_without_a_frame_of_nothing")
+def fake_with_a_frame_of_nothing():
+    """Both kernels give at least one."""
+    return _framed("fake_with_a_frame_of_nothing", lambda size: torch.sym_max((size + 3) // 4, 1))

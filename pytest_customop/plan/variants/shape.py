@@ -11,6 +11,7 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
+from ...cases.documented import speaks_of_empty
 from ...cases.resize import UNTIED
 from ...cases.tensors import base_name
 from ...core.wording import listed_briefly
@@ -199,8 +200,9 @@ def _group(view: SampleView, group: Sequence[DimPlace], name: str, alone: bool) 
     size = group[0].size
     whose = f"dim {group[0].dim} of {group[0].tensor.path}"
     whose += " and of all sizes equal to it" if len(group) > 1 else ""
+    empty_rank = 0 if group[0].dim == 0 else 2 if speaks_of_empty(view.op) else 7
     sizes: list[tuple[str, Callable[[int], int], str, int]] = [
-        ("empty", lambda size: 0, "empty along", 0 if group[0].dim == 0 else 7),
+        ("empty", lambda size: 0, "empty along", empty_rank),
         ("one", lambda size: 1, "size 1 at", 3 if group[0].dim == 0 else 8),
     ]
     if alone:
