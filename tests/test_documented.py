@@ -18,6 +18,7 @@ from pytest_customop.cases import (
     documented_orders,
     documented_ranges,
     documented_shapes,
+    documented_ties,
 )
 from pytest_customop.declare.ops import Op, resolve
 
@@ -681,6 +682,21 @@ def test_floating_point_dtypes_that_are_listed(text: str, dtypes: list[str]) -> 
 )
 def test_numbers_that_may_be_complex(text: str, said: bool) -> None:
     assert documented_dtypes.takes_complex(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "direction"),
+    [
+        ("Ranked by descending score, equal scores in the order in which they are listed.", -1),
+        ("Sorted by rising scores; of equal scores the first comes first.", 1),
+        ("Sorted by rising scores; of equal scores the last comes first.", 0),
+        ("Sorted by rising scores. Of equal scores the first comes first.", 0),
+        ("Sorted by falling area; of equal areas the first comes first.", 0),
+        ("Sorted by falling scores; the order of equal scores is not specified.", 0),
+    ],
+)
+def test_in_which_direction_equal_elements_come(text: str, direction: int) -> None:
+    assert documented_ties.direction_of(op_with(text), "scores") == direction
 
 
 def test_an_argument_behind_another_in_one_line() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,10 +9,9 @@ from typing import NamedTuple
 import torch
 
 from ...cases.case import Case
-from ...cases.documented import sentences
-from ...cases.tensors import is_plain
+from ...cases.documented_ties import direction_of, first_comes_first, promises_order
+from ...cases.tensors import base_name, is_plain
 from ...core.wording import listed
-from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
@@ -28,47 +26,6 @@ from .compare import Disagreement, disagreement, in_double_if_taken
 from .scripts import call_lines, position
 from .tied_positions import InReverse, positions_of_equal
 
-# In one sentence: equal elements, and which of them comes first; that it is not said.
-_EQUAL = (
-    r"\b(ties?|tied)\b|\b(equal|identical|same|equally)[- ](\w+ )?(scor\w*|keys?|values?|distances?|ranks?"
-    r"|priorit\w+|costs?|weights?|logits?|probabilit\w+|elements?|entries|items|numbers|confidences?)\b"
-)
-_ORDER = (
-    r"\b(stabl[ey]|in order|(keeps?|original|input|list|index|their|row) order|order (of|in which)"
-    r"|(low|small|high|larg)(er|est) (index|indices|position|place|row|column)|first|earl(y|ier|iest)"
-    r"|left-?most|right-?most|last|later)\b"
-)
-_PROMISED = re.compile(rf"(?=.*({_EQUAL}))(?=.*{_ORDER})", re.I | re.S)
-# The first of equal elements comes first; the last one does.
-_FIRST = re.compile(
-    r"\b(stabl[ey]|first|earl(y|ier|iest)|(low|small)(er|est)|left-?most|(keeps?|original|input|list|their"
-    r"|row|column) order|in order|order (of|in which))\b",
-    re.I,
-)
-_LAST = re.compile(
-    r"\b(last|later|latest|(high|larg|great)(er|est)|right-?most|reverse\w*|worst)\b", re.I
-)
-_FALLS = re.compile(
-    r"\b(descend(ing|s)?|falling|decreasing|non-?increasing|(high|larg|great)est first|best first"
-    r"|from (the )?(high|larg|great)(est)? (on|down|to))\b",
-    re.I,
-)
-_RISES = re.compile(
-    r"\b(ascend(ing|s)?|rising|increasing|non-?decreasing|(low|small|near)est first|from (the )?"
-    r"(low|small|near)(est)? (on|up|to))\b",
-    re.I,
-)
-_STABLE = re.compile(r"\bstabl[ey] (sort\w*|order\w*|rank\w*)|\bsort\w* (is )?stabl[ey]\b", re.I)
-_NOT_SAID = re.compile(
-    r"\b(not|never|no)\b[^.;,]{0,24}\b(said|specified|defined|guaranteed|promised|stabl[ey]|preserved|kept"
-    r"|order|matters?)\b|\bun(specified|defined|stable)\b|\b(any|either|arbitrary|some) order\b"
-    r"|\barbitrar(y|ily)\b|\bimplementation\b|\b(averag\w+|mean|midranks?|share[ds]?|sub-?gradients?"
-    r"|gradients?|derivatives?|random\w*)\b"
-    # Another key decides.
-    r"|\b(ties?|tied|equal)\b[^.;]*\bby (?!((the|their|its|list|input|lower|smaller) )*"
-    r"(index|indices|position|order|place|row))",
-    re.I,
-)
 _LONG = 100  # elements: sorts take another way from 16 or 32 on
 _MOST = 2**14  # elements of the tensor
 _GROUPS = 3  # of equal elements
@@ -136,39 +93,10 @@ def check_ties(case: Case) -> None:
         )
 
 
-def promises_order(op: Op) -> bool:
-    """Whether a docstring says in which order equal elements come."""
-    return bool(_promises(op))
-
-
-def _promises(op: Op) -> list[str]:
-    return [
-        sentence
-        for sentence in sentences(op, of_op=True)
-        if (_PROMISED.search(sentence) or _STABLE.search(sentence))
-        and not _NOT_SAID.search(sentence)
-    ]
-
-
-def _first_comes_first(op: Op) -> bool:
-    said = _promises(op)
-    return any(map(_FIRST.search, said)) and not any(map(_LAST.search, said))
-
-
-def _direction(op: Op) -> int:
-    """1 if a sentence says that numbers rise and that the first of equal ones is first, -1 if they fall.
-
-    0 if no sentence says both.
-    """
-    said = _promises(op) if _first_comes_first(op) else []
-    falls, rises = (any(map(words.search, said)) for words in (_FALLS, _RISES))
-    return rises - falls
-
-
 def _answer(case: Case) -> tuple[bool, _Broken | InReverse | None]:
     """Whether the order of equal elements changes some result, and a tensor for which it is wrong."""
     matters = False
-    if _first_comes_first(case.op):
+    if first_comes_first(case.op):
         matters, in_reverse = positions_of_equal(case)
         if in_reverse is not None:
             return True, in_reverse
@@ -187,7 +115,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | InReverse | None]:
             if disagreement(sized, rising, falling) is None:
                 continue
             matters = True
-            direction = _direction(case.op)
+            direction = direction_of(case.op, base_name(path))
             steps = [direction * step] if direction else [step, -step]
             allowed = [rising if each > 0 else falling for each in steps]
             wrongs = [disagreement(sized, equal, other) for other in allowed]
