@@ -142,10 +142,9 @@ def with_another_size(op: Op, shapes: Mapping[str, tuple[int, ...]]) -> str | No
     return None
 
 
-def is_number_in_text(op: Op, argument: str, dim: int) -> bool:
-    """Whether the text gives a size as a number: dim 1 of an argument that is `(B, 2, H, W)`."""
-    dims = documented_shapes(op).get(argument, ())
-    return dim < len(dims) and dims[dim].isdigit()
+def is_number_in_text(op: Op, argument: str, dim: int, size: int) -> bool:
+    """Whether the text gives a size as a number: 2 at dim 1 of an argument that is `(B, 2, H, W)`."""
+    return documented_shapes(op).get(argument, ())[dim : dim + 1] == (str(size),)
 
 
 def documented_shape(

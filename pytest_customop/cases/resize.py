@@ -62,7 +62,7 @@ def changeable(case: Case) -> list[Place]:
     return [
         place
         for place in places(case)
-        if place.size not in fixed and not is_number_in_text(case.op, place.argument, place.dim)
+        if place.size not in fixed and not is_documented(case, place)
     ]
 
 
@@ -87,7 +87,7 @@ def resized_at(
         return None
     became: dict[int, set[int]] = {}
     for key, size in _shapes(case).items():
-        if not is_number_in_text(case.op, *key):
+        if not is_number_in_text(case.op, *key, size):
             became.setdefault(size, set()).add(by_key.get(key, size))
     if case.beyond is None and any(len(sizes) > 1 for sizes in became.values()):
         changed = replace(changed, beyond=UNTIED)
@@ -251,6 +251,11 @@ def _counted(case: Case) -> set[int]:
             counted = counted_sizes(spec, dtype_of(spec, case.placement.dtype))
             sizes |= counted & sizes_besides(path, shapes)
     return sizes
+
+
+def is_documented(case: Case, place: Place) -> bool:
+    """Whether a docstring gives the size as a number."""
+    return is_number_in_text(case.op, place.argument, place.dim, place.size)
 
 
 def _bumped(place: Place, name: str, dim: int, size: int) -> int:

@@ -56,7 +56,7 @@ def hands_on_one_chunk_alone():
     return _scan("hands_on_one_chunk_alone", lambda x: _in_chunks(x, lambda sums, own: own))
 
 
-@aot(SERIES, twin_of="hands_on_one_chunk_alone")
+@aot(SERIES, twin_of=("hands_on_one_chunk_alone", "starts_anew_in_each_block"))
 def hands_on_all_chunks():
     """The last sum of a chunk is handed on."""
     return _scan("hands_on_all_chunks", lambda x: _in_chunks(x, lambda sums, own: sums))

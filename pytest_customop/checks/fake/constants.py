@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from ...cases.case import Case
-from ...cases.documented_shapes import is_number_in_text
-from ...cases.resize import Place, changeable, other_sizes, whole_numbers
+from ...cases.resize import Place, changeable, is_documented, other_sizes, whole_numbers
 from ...cases.run import Run
 from ...cases.tensors import output_leaves
 from ...cases.unrolled import loops_over_sizes
@@ -44,7 +43,7 @@ def is_decided(
         CheckFailed: if the constant is wrong.
     """
     case = pair.case
-    if all(is_number_in_text(case.op, place.argument, place.dim) for place in pin.places):
+    if all(is_documented(case, place) for place in pin.places):
         return True
     if not set(pin.places) & set(changeable(case)):
         return False
