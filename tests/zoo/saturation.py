@@ -114,3 +114,18 @@ def clips_behind_the_zero_point():
     return _rounded_to_codes(
         "clips_behind_the_zero_point", lambda whole, zero: numpy.clip(whole + zero, -128, 127)
     )
+
+
+@aot((tensor(4, 6), torch.full((4, 6), 40.0)))
+def squares_beside_clipped_codes():
+    """Correct: a square falls over the sample's numbers, and rises for larger ones without end."""
+
+    @torch.library.custom_op("zoo::squares_beside_clipped_codes", mutates_args=())
+    def squares(x: Tensor, y: Tensor) -> Tensor:
+        """The squares of x less y, which is rounded to codes of int8 and clipped."""
+        if x.shape != y.shape or x.dtype != y.dtype or not x.is_floating_point():
+            raise ValueError("two tensors of the same shape and floating-point dtype, please")
+        return (x.contiguous() - y.contiguous().round().clamp(-128, 127)).square()
+
+    squares.register_fake(lambda x, y: x.new_empty(x.shape))
+    return squares

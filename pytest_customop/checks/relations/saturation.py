@@ -38,10 +38,14 @@ _ON_PURPOSE = re.compile(
 )
 # In one sentence: numbers become narrow integers inside the op, which end at their limits.
 _SATURATES = re.compile(
-    r"(?=.*\b(u?int8|8[- ]bit|quanti[sz]\w*|codes?)\b).*\b(saturat\w*|clip(s|ped)?|clamp(s|ed)?)\b",
+    r"(?!.*\b(gradients?|derivatives?|backward)\b)"
+    r"(?=.*\b(u?int8|8[- ]bit|quanti[sz]\w*|codes)\b).*\b(saturat\w*|clip(s|ped)?|clamp(s|ed)?)\b",
     re.I,
 )
 _BACK = 0.05  # of what a floating-point result changes over the sample's range
+_BOUND = (
+    4.0  # a result of few codes does not exceed so many times its largest value over that range
+)
 
 
 class _Wrapped(NamedTuple):
@@ -185,6 +189,9 @@ def _turn(table: Tensor) -> tuple[bool, tuple[tuple[int, ...], int] | None]:
     if not bool(direction.any()):
         return False, None
     back = (steps * direction) < -room
+    if table.is_floating_point():  # what grows without end is no result of few codes
+        near = table[len(_FARTHER) : -len(_FARTHER)].abs().amax(0)
+        back &= table.abs().amax(0) <= _BOUND * near
     if not bool(back.any()):
         return True, None
     step, *at = (int(number) for number in back.nonzero()[0])
