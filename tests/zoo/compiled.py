@@ -395,7 +395,7 @@ def leaves_out_what_it_writes_to():
 
 @specimen(
     (tensor(6, 3), tensor(values=[0, 2, 2, 0, 4, 4])),
-    notes={"compile.dynamic": since("2.13", "compile-error")},
+    notes={"compile.dynamic": since("2.14", "compile-error")},
     requires_grad=[True],
     backend="inductor",
 )
