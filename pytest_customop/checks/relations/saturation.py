@@ -43,9 +43,8 @@ _SATURATES = re.compile(
     re.I,
 )
 _BACK = 0.05  # of what a floating-point result changes over the sample's range
-_BOUND = (
-    4.0  # a result of few codes does not exceed so many times its largest value over that range
-)
+# A result of few codes does not exceed so many times its largest value over that range.
+_BOUND = 4.0
 
 
 class _Wrapped(NamedTuple):
