@@ -226,3 +226,22 @@ def outputs_of_every_kind():
 
     operator.register_autograd(lambda ctx, index, grad, positive, dims: grad * 2)
     return operator
+
+
+@specimen(
+    (tensor(4, 6, dtype=torch.float8_e4m3fn), tensor(4, 1, low=0.5, high=2)),
+    skips={"opcheck.test_schema": LIMIT},
+)
+def rows_of_float8_with_scales():
+    """Correct: numbers of eight bits, in which torch does not multiply, beside a float32 scale."""
+
+    @torch.library.custom_op("zoo::rows_of_float8_with_scales", mutates_args=())
+    def real(codes: Tensor, scale: Tensor) -> Tensor:
+        if codes.dtype != torch.float8_e4m3fn or scale.dtype != torch.float32:
+            raise TypeError("codes of float8_e4m3fn and scales of float32, please")
+        if codes.dim() != 2 or scale.shape != (codes.shape[0], 1):
+            raise ValueError("rows and a scale for each, please")
+        return codes.contiguous().float() * scale
+
+    real.register_fake(lambda codes, scale: scale.new_empty(codes.shape))
+    return real

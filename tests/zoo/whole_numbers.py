@@ -1,6 +1,7 @@
 """Interpolation between grid points, and at them."""
 
 import functools
+from typing import Tuple
 
 import torch
 from torch import Tensor
@@ -54,3 +55,23 @@ def entries_at_grid_points():
 def nearest_entry():
     """Correct: the nearest entry, the even one in the middle."""
     return _read("nearest_entry", lambda table, x: table[x.round().long()])
+
+
+@aot((torch.linspace(-7.4, 7.4, 40).reshape(4, 10), 6.0))
+def rounded_range_of_rows():
+    """Correct: numbers of a threshold's magnitude are left out, on both sides of 0."""
+
+    @torch.library.custom_op("zoo::rounded_range_of_rows", mutates_args=())
+    def scaled(x: Tensor, threshold: float) -> Tuple[Tensor, Tensor]:
+        """Codes of rows (N, C) of float32, and their ranges, without numbers of at least `threshold`."""
+        if x.dim() != 2 or x.dtype != torch.float32 or 0 in x.shape or threshold <= 0:
+            raise ValueError("rows of float32 and a threshold above 0, please")
+        kept = torch.where(x.abs() < threshold, x, 0).contiguous()
+        ranges = kept.abs().amax(1).clamp(min=1e-6)
+        return (kept / ranges[:, None] * 127).round().to(torch.int8), ranges
+
+    @scaled.register_fake
+    def fake(x, threshold):
+        return x.new_empty(x.shape, dtype=torch.int8), x.new_empty(x.shape[0])
+
+    return scaled

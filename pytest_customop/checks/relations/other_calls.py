@@ -14,7 +14,7 @@ from ...cases.case import Case
 from ...cases.compared_constants import compared_constants
 from ...cases.crash_risk import crash_risk
 from ...cases.template import is_sorted
-from ...cases.tensors import comparable, is_differentiable
+from ...cases.tensors import comparable, is_differentiable, readable
 from ...core.wording import dtype_name
 from ...declare.inputs import Sample, TensorSpec
 from ...declare.ops import Op
@@ -114,8 +114,9 @@ def _changed_alone(case: Case, native: bool) -> Iterator[tuple[str, str, torch.T
     for name, tensor in tensors[:_ALONE] if len(tensors) > 1 else ():
         if is_differentiable(tensor.dtype):
             # Smaller numbers stay probabilities, larger ones stay above a least size.
-            factor = _SMALLER if bool((tensor.abs() <= 1).all()) else _LARGER
-            yield f"another {name}", name, tensor * factor
+            numbers = readable(tensor)  # torch does not multiply in float8
+            factor = _SMALLER if bool((numbers.abs() <= 1).all()) else _LARGER
+            yield f"another {name}", name, (numbers * factor).to(tensor.dtype)
         elif not native:  # other integers together with these tensors may be out of bounds
             yield f"another {name}", name, tensor.flip(0)
     for name, tensor in tensors[:_ALONE]:

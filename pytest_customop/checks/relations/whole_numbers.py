@@ -68,8 +68,8 @@ def check_whole_numbers(case: Case) -> None:
         raise fail(
             "lost-at-whole-numbers",
             f"{case.op.name}: with multiples of {lost.step * lost.times:g} in {lost.path}, element "
-            f"{lost.at} of {lost.result} is {lost.value:.6g}; with numbers a little smaller, or a little "
-            f"larger, it is {lost.nearby:.6g}",
+            f"{lost.at} of {lost.result} is {lost.value:.6g}; with numbers a little smaller or larger "
+            f"in magnitude it is {lost.nearby:.6g}",
             repro=_script(case, lost),
         )
 
@@ -107,7 +107,8 @@ def _lost(calls: Caller, path: str, step: float, times: int) -> tuple[bool, _Los
     """Whether the op takes such numbers, and what is lost at them."""
     given = dict(calls.case.inputs().tensors())[path].detach()
     exact = _whole(given, step, times)
-    side = step * (_SIDE if given.dtype == torch.float64 else _SIDE_SINGLE)
+    # Smaller or larger in magnitude: a threshold, too, may be compared with magnitudes.
+    side = exact.sign() * step * (_SIDE if given.dtype == torch.float64 else _SIDE_SINGLE)
     found = [
         dict(results_with(calls, path, numbers) or ())
         for numbers in (exact, exact - side, exact + side)
@@ -147,7 +148,7 @@ def _script(case: Case, lost: _Lost) -> str:
         + "\ndef element(side):\n    args, kwargs = inputs()\n    args = list(args)\n"
         + f"    parts = ({place}.detach() / {lost.step!r}).round()\n"
         + "    parts = torch.where(parts == 0, 1, parts)\n"
-        + f"    {place} = parts * {lost.times * lost.step!r} + side\n"
+        + f"    {place} = parts * {lost.times * lost.step!r} + side * parts.sign()\n"
         + f"    return call(args, kwargs)[{at}].flatten()[{lost.at}].double()\n\n\n"
         + f"side = {lost.step!r} * ({_SIDE} if element(0).dtype == torch.float64 else {_SIDE_SINGLE})\n"
         + "torch.testing.assert_close(element(0), element(side), rtol=0.02, atol=1e-3)\n"
