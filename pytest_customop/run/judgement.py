@@ -292,10 +292,12 @@ def _without_gradient(finding: Finding) -> str:
 def _leaves_out_a_part(case: Case, finding: Finding) -> bool:
     """Whether a gradient is 0 by the formula, where a docstring says that a part of it is.
 
-    On a variant with other positions it may be 0 everywhere.
+    On a variant with other positions, with zeros, or with equal or expanded rows, it may be 0 everywhere.
     """
     is_missing = finding.code == "gradient-missing"
-    if not _is_zero_by_formula(finding) or (is_missing and case.kind != "positions"):
+    if not _is_zero_by_formula(finding):
+        return False
+    if is_missing and case.kind not in ("positions", "values", "layout"):
         return False
     return has_part_without_gradient(case.op, _without_gradient(finding))
 

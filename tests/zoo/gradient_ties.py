@@ -105,3 +105,56 @@ def peak_of_many_with_the_gradient_in_parts():
     return _peak(
         "peak_of_many_with_the_gradient_in_parts", lambda hit: hit / hit.sum(1, keepdim=True)
     )
+
+
+def _steps_between(name, gets_gradient, said=""):
+    """The steps from each point to the next; `gets_gradient(step)` says which of them get one."""
+
+    def kernel(x: Tensor) -> Tensor:
+        if x.dim() != 2 or not x.is_floating_point() or len(x) == 0:
+            raise ValueError("points (N, D), please")
+        return (x[1:] - x[:-1]).contiguous()
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        each = torch.where(gets_gradient(x[1:] - x[:-1]), grad, 0)
+        none = torch.zeros_like(x[:1])
+        return torch.cat([none, each]) - torch.cat([each, none])
+
+    kernel.__doc__ = f"Steps (N - 1, D) between points (N, D).{said}"
+    steps = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    steps.register_fake(lambda x: x.new_empty(x.shape[0] - 1, x.shape[1]))
+    steps.register_autograd(
+        backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    return steps
+
+
+MISSING = {"gradcheck.backward": "gradient-missing"}
+EQUAL = ("expanded",)
+
+
+def _moves(step):
+    return (step != 0).any(1, keepdim=True)
+
+
+@aot((ROWS,), variant_notes=MISSING, shown_by=EQUAL)
+def steps_of_no_length_get_no_gradient():
+    """Correct: a docstring says so."""
+    said = " A step of no length has no direction and gets no gradient."
+    return _steps_between("steps_of_no_length_get_no_gradient", _moves, said)
+
+
+@aot((ROWS,), variant_findings=MISSING, shown_by=EQUAL)
+def steps_of_no_length_lose_their_gradient():
+    """No docstring says so."""
+    return _steps_between("steps_of_no_length_lose_their_gradient", _moves)
+
+
+@aot(
+    (ROWS,),
+    twin_of=("steps_of_no_length_get_no_gradient", "steps_of_no_length_lose_their_gradient"),
+)
+def steps_of_no_length_get_a_gradient():
+    """Every step gets one."""
+    return _steps_between("steps_of_no_length_get_a_gradient", lambda step: step == step)
