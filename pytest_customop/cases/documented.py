@@ -259,6 +259,7 @@ def allows_empty(op: Op, argument: str) -> bool:
     return bool(allowed) and not needs_entries(op, argument)
 
 
+@functools.lru_cache(maxsize=256)  # asked for every dim of every sample
 def speaks_of_empty(op: Op) -> bool:
     """Whether a sentence says what the op does with something empty."""
     return any(
@@ -293,6 +294,7 @@ def speaks_of_seed(op: Op) -> bool:
     return any(map(_SEEDED.search, sentences(op, of_op=True)))
 
 
+@functools.lru_cache(maxsize=1024)  # asked for every sample
 def lines_about(op: Op, argument: str) -> str:
     """The text of docstrings about an argument: the lines from its name to the next argument's.
 

@@ -7,7 +7,7 @@ import re
 from ..declare.ops import Op
 from .documented import sentences
 
-# In one sentence: equal elements, and which of them comes first; that it is not said.
+# In one sentence: equal elements, and which of them comes first.
 _EQUAL = (
     r"\b(ties?|tied)\b|\b(equal|identical|same|equally)[- ](\w+ )?(scor\w*|keys?|values?|distances?|ranks?"
     r"|priorit\w+|costs?|weights?|logits?|probabilit\w+|elements?|entries|items|numbers|confidences?)\b"
@@ -27,6 +27,7 @@ _FIRST = re.compile(
 _LAST = re.compile(
     r"\b(last|later|latest|(high|larg|great)(er|est)|right-?most|reverse\w*|worst)\b", re.I
 )
+# In which direction the numbers go.
 _FALLS = re.compile(
     r"\b(descend(ing|s)?|falling|decreasing|non-?increasing|(high|larg|great)est first|best first"
     r"|from (the )?(high|larg|great)(est)? (on|down|to))\b",
@@ -38,6 +39,7 @@ _RISES = re.compile(
     re.I,
 )
 _STABLE = re.compile(r"\bstabl[ey] (sort\w*|order\w*|rank\w*)|\bsort\w* (is )?stabl[ey]\b", re.I)
+# The order is not said, or there is none.
 _NOT_SAID = re.compile(
     r"\b(not|never|no)\b[^.;,]{0,24}\b(said|specified|defined|guaranteed|promised|stabl[ey]|preserved|kept"
     r"|order|matters?)\b|\bun(specified|defined|stable)\b|\b(any|either|arbitrary|some) order\b"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from .library_kernels import called_kernels, decorated_kernels
@@ -20,18 +21,21 @@ def functions_of(overload: OpOverload) -> list[Any]:
 
 def kernels_by_decorator(overload: OpOverload) -> list[Any]:
     """The kernels of an op of a `torch.library.Library` that `@torch.library.impl` has registered."""
-    return [
-        kernel
-        for module in _registering_modules(overload)
-        for kernel in decorated_kernels(schema_of(overload).name, module)
-    ]
+    return _registered(overload, decorated_kernels)
 
 
 def kernels_by_call(overload: OpOverload) -> list[Any]:
     """The kernels of an op of a `torch.library.Library` that a call of its `impl` has registered."""
+    return _registered(overload, called_kernels)
+
+
+def _registered(
+    overload: OpOverload,
+    find: Callable[[str, types.ModuleType], tuple[types.FunctionType, ...]],
+) -> list[Any]:
+    """What `find(name of the op, module)` gives for each module that registers the op."""
     name = schema_of(overload).name
-    modules = _registering_modules(overload)
-    return [kernel for module in modules for kernel in called_kernels(name, module)]
+    return [kernel for module in _registering_modules(overload) for kernel in find(name, module)]
 
 
 def functions_by_name(overload: OpOverload) -> list[Any]:

@@ -1,7 +1,7 @@
 """Find the kernels that a module registers for an op of a `torch.library.Library`, in its source.
 
-The dispatcher shows nobody what it holds. The decorator `@torch.library.impl("ns::name", "CPU")` returns
-None (seen in torch 2.4 to 2.15), so such a function is made again.
+The dispatcher does not show the functions that it holds. The decorator `@torch.library.impl("ns::name",
+"CPU")` returns None (seen in torch 2.4 to 2.15), so such a function is made again.
 """
 
 from __future__ import annotations
@@ -42,21 +42,26 @@ def called_kernels(name: str, module: types.ModuleType) -> tuple[types.FunctionT
     kernels: list[types.FunctionType] = []
     for call in _calls(module):
         first, second, *_ = [*call.args, None, None]
-        if not (isinstance(first, ast.Constant) and isinstance(second, ast.Name)):
-            continue
-        library, kernel = (_valued(each, module) for each in (_owner(call), second))
-        named = f"{getattr(library, 'ns', None)}::{first.value}"
-        if isinstance(kernel, types.FunctionType) and name in (named, first.value):
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        kernel = _valued(second, module)
+        is_named = isinstance(first, ast.Constant) and first.value == name
+        if isinstance(kernel, types.FunctionType) and (
+            is_named or _is_of_library(owner, first, name, module)
+        ):
             kernels.append(kernel)
     return tuple(dict.fromkeys(kernels))
 
 
-def _owner(call: ast.Call) -> ast.expr | None:
-    return call.func.value if isinstance(call.func, ast.Attribute) else None
-
-
 def _valued(expression: ast.expr | None, module: types.ModuleType) -> Any:
     return vars(module).get(expression.id) if isinstance(expression, ast.Name) else None
+
+
+def _is_of_library(
+    library: ast.expr | None, own_name: ast.expr | None, name: str, module: types.ModuleType
+) -> bool:
+    """Whether a library and the name of an op in it stand for `ns::name`."""
+    namespace = getattr(_valued(library, module), "ns", None)
+    return isinstance(own_name, ast.Constant) and [namespace, own_name.value] == name.split("::")
 
 
 def _registers(decorator: ast.expr, name: str, module: types.ModuleType) -> bool:
@@ -65,8 +70,7 @@ def _registers(decorator: ast.expr, name: str, module: types.ModuleType) -> bool
         return False
     first, second, *_ = [*decorator.args, None, None]
     if isinstance(first, ast.Name):
-        namespace = getattr(vars(module).get(first.id), "ns", None)
-        return isinstance(second, ast.Constant) and f"{namespace}::{second.value}" == name
+        return _is_of_library(first, second, name, module)
     return isinstance(first, ast.Constant) and first.value == name
 
 
@@ -101,12 +105,11 @@ def _value(default: ast.expr) -> Any:
 @functools.lru_cache(maxsize=64)
 def _functions(module: types.ModuleType) -> list[tuple[ast.FunctionDef, types.CodeType]]:
     """The functions at the top level of a module, and their code; none if its source is unknown."""
-    source, tree = _source(module)
-    whole: Any = compile(source, str(module.__file__), "exec", dont_inherit=True)
+    code, tree = _parsed(module)
     definitions = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
     by_line = {
         constant.co_firstlineno: constant
-        for constant in whole.co_consts
+        for constant in code.co_consts
         if isinstance(constant, types.CodeType)
     }
     return [
@@ -121,7 +124,7 @@ def _calls(module: types.ModuleType) -> list[ast.Call]:
     """The calls of a function `impl` at the top level of a module that pass nothing by keyword."""
     return [
         each.value
-        for each in _source(module)[1].body
+        for each in _parsed(module)[1].body
         if isinstance(each, ast.Expr)
         and isinstance(each.value, ast.Call)
         and ast.unparse(each.value.func).endswith("impl")
@@ -129,10 +132,12 @@ def _calls(module: types.ModuleType) -> list[ast.Call]:
     ]
 
 
-def _source(module: types.ModuleType) -> tuple[str, ast.Module]:
-    """The source of a module, and its syntax tree; both empty if it is unknown."""
+@functools.lru_cache(maxsize=64)
+def _parsed(module: types.ModuleType) -> tuple[types.CodeType, ast.Module]:
+    """The code of a module, and its syntax tree; both of an empty module if its source is unknown."""
     try:
         source = inspect.getsource(module)
-        return source, ast.parse(source)
+        code: Any = compile(source, str(module.__file__), "exec", dont_inherit=True)
+        return code, ast.parse(source)
     except (OSError, TypeError, SyntaxError, ValueError):
-        return "", ast.parse("")
+        return compile("", "", "exec"), ast.parse("")
