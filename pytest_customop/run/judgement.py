@@ -294,10 +294,9 @@ def _leaves_out_a_part(case: Case, finding: Finding) -> bool:
 
     On a variant with other positions, with zeros, or with equal or expanded rows, it may be 0 everywhere.
     """
-    is_missing = finding.code == "gradient-missing"
     if not _is_zero_by_formula(finding):
         return False
-    if is_missing and case.kind not in ("positions", "values", "layout"):
+    if finding.code == "gradient-missing" and case.kind not in ("positions", "values", "layout"):
         return False
     return has_part_without_gradient(case.op, _without_gradient(finding))
 

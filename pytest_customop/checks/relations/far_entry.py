@@ -8,11 +8,12 @@ from typing import NamedTuple
 import torch
 
 from ...cases.case import Case
-from ...cases.tensors import is_plain
+from ...cases.tensors import base_name, is_plain
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import Caller, copied_results, expression, skip_if_incomparable
+from ..values.memory.calls import Caller, Leaves, copied_results, expression, skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
+from .other_numbers import results_with
 from .scripts import call_lines, position
 
 _CLOSE = 1 / 64  # added first, to see which results depend on the entry
@@ -72,7 +73,7 @@ def _tensors(case: Case) -> list[tuple[str, torch.Tensor]]:
         for path, tensor in found
         if tensor.dim() > 1
         and len(tensor) > 1
-        and path not in case.op.mutated
+        and base_name(path) not in case.op.mutated
         and bool((tensor < 0).any() & (tensor > 0).any())
     ][:_TENSORS]
 
@@ -80,13 +81,13 @@ def _tensors(case: Case) -> list[tuple[str, torch.Tensor]]:
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether some result does not depend on an entry, and the first that the entry spreads to."""
     calls, judged = Caller(case), False
-    before = _results(calls, "", 0, 0.0)
+    before = _floats(copied_results(calls(case.inputs())))
     if not before or not all(bool(value.isfinite().all()) for value in before.values()):
         return False, None
     for path, tensor in _tensors(case):
         for sign in (1, -1):
             entry = _inner(tensor, sign)
-            close = _results(calls, path, entry, sign * _CLOSE)
+            close = _floats(results_with(calls, path, _moved(tensor, entry, sign * _CLOSE)))
             kept = {
                 name: close[name] == value
                 for name, value in before.items()
@@ -96,7 +97,7 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
                 continue
             judged = True
             for far in _FAR:
-                after = _results(calls, path, entry, sign * far)
+                after = _floats(results_with(calls, path, _moved(tensor, entry, sign * far)))
                 if not _depending_are_finite(after, kept):
                     break  # the number is too large for the op
                 for name, place in _spoilt(after, kept):
@@ -136,24 +137,20 @@ def _spoilt(
                 yield name, tuple(places[0].tolist())
 
 
-def _results(calls: Caller, path: str, entry: int, added: float) -> dict[str, torch.Tensor]:
-    """The floating-point results with a number added to an entry; none if the op raises."""
-
-    def moved(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        if name != path:
-            return tensor
-        moved = tensor.detach().clone()
-        moved[entry] += (
-            _uneven(moved[entry]) * added
-        )  # a softmax ignores what is added to all numbers
-        return moved
-
-    found = copied_results(calls(calls.case.inputs().map_distinct(moved)))
+def _floats(leaves: Leaves | None) -> dict[str, torch.Tensor]:
+    """The floating-point results by name; none if the op raised."""
     return {
         name: value
-        for name, value in found or ()
+        for name, value in leaves or ()
         if isinstance(value, torch.Tensor) and value.dtype in (torch.float32, torch.float64)
     }
+
+
+def _moved(tensor: torch.Tensor, entry: int, added: float) -> torch.Tensor:
+    """A copy with a number added to an entry, to some elements more than to others."""
+    moved = tensor.clone()
+    moved[entry] += _uneven(moved[entry]) * added  # a softmax ignores what is added to all numbers
+    return moved
 
 
 def _uneven(entry: torch.Tensor) -> torch.Tensor:

@@ -14,15 +14,10 @@ from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
-from ..values.memory.calls import (
-    Caller,
-    Leaves,
-    copied_results,
-    expression,
-    skip_if_incomparable,
-)
+from ..values.memory.calls import Caller, Leaves, expression, skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement
+from .other_numbers import results_with
 from .scripts import call_lines, compare_lines
 
 _LARGE = 2**32  # ids that a docstring allows to be larger may be 64-bit hashes
@@ -67,29 +62,30 @@ def check_large_ids(case: Case) -> None:
         )
 
 
-def _ids(case: Case) -> Iterator[tuple[str, int]]:
-    """The int64 tensors whose documented range goes far, each with the largest number of that range."""
+def _ids(case: Case) -> Iterator[tuple[str, torch.Tensor, int]]:
+    """(path, tensor, largest number allowed) of the int64 tensors whose documented range goes far."""
     for path, tensor in case.inputs().tensors():
         if tensor.dtype != torch.int64 or not is_plain(tensor) or not tensor.numel():
             continue
         documented = integer_range(case.op, base_name(path))
         if documented is not None and documented.high > _LARGE and int(tensor.min()) >= 0:
-            yield path, documented.high
+            yield path, tensor, documented.high
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether some ids wrap, and the first ones that do so only while they are small."""
     calls, wraps = Caller(case), False
-    for path, highest in _ids(case):
+    for path, ids, highest in _ids(case):
+        expected = results_with(calls, path, ids)
+        if expected is None:
+            continue
         for period in _periods(case):
-            expected = _wrapped(calls, path, period)
-            if expected is None:
-                continue
-            wraps = True
-            broken = _beyond(calls, path, period, highest, expected)
-            if broken is not None:
-                return True, broken
-            break
+            if _wraps(calls, path, ids, period, expected):
+                wraps = True
+                broken = _beyond(calls, path, ids, period, highest, expected)
+                if broken is not None:
+                    return True, broken
+                break
     return wraps, None
 
 
@@ -109,30 +105,29 @@ def _periods(case: Case) -> list[int]:
     return [*single, *products][:_MOST]
 
 
-def _wrapped(calls: Caller, path: str, period: int) -> Leaves | None:
-    """The results, if a few periods change nothing and one more than a period does; else None."""
-    expected = _results(calls, path, 0)
-    after = _results(calls, path, period + 1) if expected is not None else None
-    if expected is None or after is None or disagreement(calls.case, after, expected) is None:
-        return None
+def _wraps(calls: Caller, path: str, ids: torch.Tensor, period: int, expected: Leaves) -> bool:
+    """Whether a few periods change nothing, and one more than a period does."""
+    after = results_with(calls, path, ids + period + 1)
+    if after is None or disagreement(calls.case, after, expected) is None:
+        return False
     for rounds in _FEW:
-        same = _results(calls, path, rounds * period)
+        same = results_with(calls, path, ids + rounds * period)
         if same is None or disagreement(calls.case, same, expected) is not None:
-            return None
-    return expected
+            return False
+    return True
 
 
 def _beyond(
-    calls: Caller, path: str, period: int, highest: int, expected: Leaves
+    calls: Caller, path: str, ids: torch.Tensor, period: int, highest: int, expected: Leaves
 ) -> _Broken | None:
     """The first of growing numbers of periods that changes the results."""
-    largest = int(dict(calls.case.inputs().tensors())[path].max())
+    largest = int(ids.max())
     right = _FEW[-1]
     for exponent in _EXPONENTS:
         rounds = 2**exponent // period + 1
         if rounds <= right or rounds * period + largest > highest:
             continue
-        after = _results(calls, path, rounds * period)
+        after = results_with(calls, path, ids + rounds * period)
         if after is None:
             return None  # the op may say that they are too large
         wrong = disagreement(calls.case, after, expected)
@@ -140,15 +135,6 @@ def _beyond(
             return _Broken(path, period, right, rounds, wrong)
         right = rounds
     return None
-
-
-def _results(calls: Caller, path: str, added: int) -> Leaves | None:
-    """What the op gives with a number added to ids; None if it raises."""
-
-    def moved(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor + added if name == path else tensor
-
-    return copied_results(calls(calls.case.inputs().map_distinct(moved)))
 
 
 def _script(case: Case, broken: _Broken) -> str:

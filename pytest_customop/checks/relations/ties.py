@@ -17,12 +17,12 @@ from ..check import Check
 from ..values.memory.calls import (
     Caller,
     Leaves,
-    copied_results,
     expression,
     skip_if_incomparable,
 )
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import Disagreement, disagreement, in_double_if_taken
+from .other_numbers import results_with
 from .scripts import call_lines, position
 from .tied_positions import InReverse, positions_of_equal
 
@@ -219,11 +219,7 @@ def _results(
     Args:
         names: of the results that count; None: all.
     """
-
-    def changed(name: str, tensor: torch.Tensor) -> torch.Tensor:
-        return _moved(values, step) if name == path else tensor
-
-    found = copied_results(calls(calls.case.inputs().map_distinct(changed)))
+    found = results_with(calls, path, _moved(values, step))
     if found is None or names is None:
         return found
     return [(name, value) for name, value in found if name in names]
