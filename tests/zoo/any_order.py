@@ -87,3 +87,28 @@ def sums_by_place():
 
     op.register_fake(lambda places, values: values.new_empty(8, *values.shape[1:]))
     return op
+
+
+@aot((torch.tensor([2, 0, 2, 1]), torch.tensor(3)), skips={"fake.symbolic": "no-second-size"})
+def counts_places_up_to_a_number():
+    """Correct: the number, of whose shape the docstring says nothing, is a tensor without dims."""
+
+    @torch.library.custom_op("zoo::counts_places_up_to_a_number", mutates_args=())
+    def op(places: Tensor, count: Tensor) -> Tensor:
+        """The share of the places from 0 to 7 that are below a count.
+
+        Args:
+            places: (P,) int64, in any order.
+            count: places below it are counted.
+        """
+        if (
+            places.dtype != torch.int64
+            or places.dim() != 1
+            or count.dim()
+            or count.dtype != torch.int64
+        ):
+            raise ValueError("int64 places, and a count without dims, please")
+        return torch.bincount((places < count).long(), minlength=2)[1] / max(len(places), 1)
+
+    op.register_fake(lambda places, count: places.new_empty((), dtype=torch.float32))
+    return op

@@ -156,3 +156,34 @@ def scenes_of_integers_with_nan_as_a_marker():
     return _means_of_bands(
         "scenes_of_integers_with_nan_as_a_marker", lambda nodata: nodata is not None
     )
+
+
+@aot((torch.arange(12.0).reshape(3, 4), torch.tensor([[0.2, 1.4], [1.7, 2.1], [2.0, 0.6]])))
+def fills_points_beyond_a_grid():
+    """`nodata` is what points get that are beyond the grid, and marks none of the points."""
+
+    @torch.library.custom_op("zoo::fills_points_beyond_a_grid", mutates_args=())
+    def sampled(grid: Tensor, points: Tensor, nodata: float = -9999.0) -> Tensor:
+        """The element (P,) of a grid (H, W) that is nearest to each point (P, 2), in rows and columns.
+
+        A point beyond the grid gets nodata.
+        """
+        check(grid, points)
+        places = points.round().long()
+        sizes = torch.tensor(grid.shape)
+        inside = ((places >= 0) & (places < sizes)).all(1)
+        places = torch.where(inside[:, None], places, 0)
+        return torch.where(inside, grid[places[:, 0], places[:, 1]], nodata)
+
+    def check(grid, points):
+        if grid.dim() != 2 or 0 in grid.shape or points.dim() != 2 or points.shape[1] != 2:
+            raise ValueError("a grid (H, W) and points (P, 2), please")
+        if grid.dtype != torch.float32 or points.dtype != torch.float32:
+            raise TypeError("float32, please")
+
+    @sampled.register_fake
+    def _(grid, points, nodata=-9999.0):
+        check(grid, points)
+        return grid.new_empty(points.shape[0])
+
+    return sampled

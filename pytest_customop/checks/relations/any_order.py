@@ -78,7 +78,9 @@ def _groups(case: Case) -> Iterator[tuple[str, DimGroup]]:
         if not named or not clause_of_any_order(case.op, argument):
             continue
         known = {
-            name for name, tensor in tensors.items() if len(shapes.get(name, ())) == tensor.dim()
+            name
+            for name, tensor in tensors.items()
+            if name in shapes and len(shapes[name]) == tensor.dim()
         }
         dims = [
             (name, at) for name in known for at, dim in enumerate(shapes[name]) if dim == named[0]

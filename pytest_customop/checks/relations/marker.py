@@ -195,10 +195,11 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
         if by_one is None or by_other is None or unmarked is None:
             continue
         marks = _marks(by_one, by_other, one, other)
-        if disagreement(case, by_other, _with(by_one, marks, other)) is not None:
+        expected = _with(by_one, marks, other)
+        if disagreement(case, by_other, expected) is not None:
             continue
-        if disagreement(case, unmarked, by_one) is None:
-            continue
+        if disagreement(case, unmarked, expected) is None:
+            continue  # the elements are left out whatever the marker is, such as those out of range
         is_learned = True
         for number in marked.special:
             found = _results(calls, marked, number, number)
