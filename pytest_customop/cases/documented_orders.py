@@ -6,6 +6,7 @@ import re
 
 from ..declare.ops import Op
 from .documented import lines_about, sentences
+from .documented_shapes import documented_shapes
 
 # In one clause of the text about an argument.
 _ANY_ORDER = re.compile(
@@ -14,6 +15,12 @@ _ANY_ORDER = re.compile(
     r"|\bin any order\b|\bany order\b|\bin (an )?arbitrary order\b|\bun-?ordered\b|\bun-?sorted\b"
     r"|\b(need|does|do|must) not( (have to|need to))? be (sorted|ordered|in order)\b"
     r"|\bnot (necessarily|assumed( to be)?) (sorted|ordered)\b|\bpermutation[- ]invariant\b",
+    re.I,
+)
+# In one sentence: results are the same for entries in any order.
+_SAME_RESULTS = re.compile(
+    r"\b((do|does|will) not depend on|(is|are) (independent of|invariant (to|under)|unaffected by))"
+    r" (the |any )?(order(ing)?|permutations?) of (the |its |their )?(?P<entries>\w+)",
     re.I,
 )
 # From there on: entries that belong to a group stay there.
@@ -43,6 +50,20 @@ def clause_of_any_order(op: Op, argument: str) -> str:
         if said and not _LIMITED.search(clause, said.start()) and not _OF_OTHERS.search(clause):
             start = max(clause.rfind(sign, 0, said.start()) for sign in ",:") + 1
             return " ".join(clause[start:].split())
+    return _clause_of_same_results(op, argument)
+
+
+def _clause_of_same_results(op: Op, argument: str) -> str:
+    """The same in a sentence about the results; the entries may be those along the first dim of all."""
+    shapes = documented_shapes(op)
+    shared = len({dims[:1] for dims in shapes.values()}) == 1 and argument in shapes
+    names = {each.name for each in op.arguments}
+    for sentence in sentences(op, of_op=True):
+        said = _SAME_RESULTS.search(sentence)
+        if said is None or _LIMITED.search(sentence, said.end()):
+            continue
+        if said["entries"] == argument or (shared and said["entries"] not in names):
+            return said[0]
     return ""
 
 

@@ -112,3 +112,51 @@ def counts_places_up_to_a_number():
 
     op.register_fake(lambda places, count: places.new_empty((), dtype=torch.float32))
     return op
+
+
+def _ranked(name, below):
+    """The area under a ROC curve; `below(scores, labels)` is how many negatives each is above of."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def area(scores: Tensor, labels: Tensor) -> Tensor:
+        """The share of pairs of a positive and a negative that `scores` put in the right order.
+
+        A pair with equal scores counts one half. scores: (N,) float32. labels: (N,) bool.
+        The area does not depend on the order of the samples; it is 0 without such pairs.
+        """
+        if scores.dim() != 1 or scores.dtype != torch.float32 or not bool(scores.isfinite().all()):
+            raise ValueError("finite scores (N,), please")
+        if labels.shape != scores.shape or labels.dtype != torch.bool:
+            raise ValueError("a bool label for each score, please")
+        pairs = labels.sum() * (~labels).sum()
+        return (below(scores, labels)[labels].sum() / pairs.clamp(min=1)).float()
+
+    area.register_fake(lambda scores, labels: scores.new_empty(()))
+    return area
+
+
+def _below_in_a_sort(scores, labels):
+    order = scores.argsort(stable=True)
+    counts = torch.empty(len(scores))
+    counts[order] = (~labels)[order].cumsum(0).float()
+    return counts
+
+
+def _below_in_pairs(scores, labels):
+    others = scores[~labels]
+    return (scores[:, None] > others).sum(1) + 0.5 * (scores[:, None] == others).sum(1)
+
+
+SCORES = (torch.tensor([0.2, 0.7, 0.7, 0.4]), torch.tensor([False, True, False, True]))
+
+
+@aot(SCORES, expected=ORDER)
+def ranks_equal_scores_as_they_come():
+    """Equal scores have the order in which they come, not one half."""
+    return _ranked("ranks_equal_scores_as_they_come", _below_in_a_sort)
+
+
+@aot(SCORES, twin_of="ranks_equal_scores_as_they_come")
+def counts_equal_scores_half():
+    """A pair of equal scores counts one half."""
+    return _ranked("counts_equal_scores_half", _below_in_pairs)

@@ -53,6 +53,41 @@ def nearest_image_of_any_box():
     return _distances("nearest_image_of_any_box", lambda d, box: d - box * torch.round(d / box))
 
 
+_BINS = "Distances to the nearest images, for bins of [0, reach). Points need not be folded back."
+
+
+def _binned(name, nearest):
+    """How many pairs of points have a distance in each of 4 bins; `nearest` as in `_distances`."""
+
+    def kernel(x: Tensor, box: float, reach: float) -> Tensor:
+        if x.dim() != 2 or x.dtype != torch.float32 or not 0 < 2 * reach <= box:
+            raise ValueError("points, and a reach of at most half the box, please")
+        first, second = torch.triu_indices(len(x), len(x), 1)
+        d = nearest(x[first] - x[second], torch.tensor(box)).square().sum(-1).sqrt()
+        bins = (d[d < reach] / reach * 4).long().clamp(max=3)
+        return torch.bincount(bins, minlength=4)
+
+    kernel.__doc__ = _BINS
+    binned = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    binned.register_fake(lambda x, box, reach: x.new_empty(4, dtype=torch.int64))
+    return binned
+
+
+BINS = (tensor(12, 3, low=0.5, high=6.5), 7.0, 3.5)
+
+
+@aot(BINS, expected=PERIOD)
+def bins_of_the_image_of_one_box():
+    """Takes off one box at most; the range in the docstring is that of the bins."""
+    return _binned("bins_of_the_image_of_one_box", _one_box)
+
+
+@aot(BINS, twin_of="bins_of_the_image_of_one_box")
+def bins_of_the_nearest_image():
+    """Takes off as many boxes as there are."""
+    return _binned("bins_of_the_nearest_image", lambda d, box: d - box * torch.round(d / box))
+
+
 @aot(BOX)
 def nearest_image_within_the_box():
     """Correct: takes off one box at most, and the docstring says where points must be."""

@@ -140,11 +140,12 @@ FINDINGS = {
         ),
         why=(
             "Entries are handled one after the other, and one reads what an earlier one wrote: a copy "
-            "within one buffer, an update in place. Or an algorithm for sorted entries gets unsorted ones."
+            "within one buffer, an update in place. Or an algorithm for sorted entries gets unsorted ones, "
+            "or a sort puts equal numbers in the order in which they come."
         ),
         fix=(
             "Read everything before anything is written: gather, then scatter. Sort where the algorithm "
-            "needs it. If the order matters, say so in the docstring."
+            "needs it, and handle equal numbers together. If the order matters, say so in the docstring."
         ),
         before="""
 for source, destination in pairs:
@@ -170,8 +171,8 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         'Updates one after the other where a docstring says that entries come "in any order", are '
-        '"unsorted", or that their order does not matter. They are given in reverse and shuffled; '
-        "floating-point results must stay the same, or follow the order."
+        '"unsorted", that their order does not matter, or that results do not depend on it. They are given '
+        "in reverse and shuffled; floating-point results must stay the same, or follow the order."
     ),
     cannot_see=(
         "Integer results, which may be positions of entries, and ops whose docstrings give no shape of the "

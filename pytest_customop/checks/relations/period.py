@@ -36,8 +36,9 @@ _ANGLE = re.compile(
 )
 _TURNS = (2 * math.pi, 360.0)
 # In a sentence: a range that numbers must be in, or a remainder that has the sign of its dividend.
+_RANGE = re.compile(r"[\[(]\s*-?\s*(0|pi|π|180|2\s*\*?\s*(pi|π))\s*,\s*(?P<end>\w*)")
 _RESTRICTED = re.compile(
-    r"[\[(]\s*-?\s*(0|pi|π|180|2\s*\*?\s*(pi|π))\s*,|\bfmod\b|\bsign of\b|\bat most one\b"
+    r"\bfmod\b|\bsign of\b|\bat most one\b"
     r"|\b(must|should|have to|has to|expected|assumed|already|only|if)\b[^.;]*"
     r"\b(wrapped|inside|within|between|in the|into the)\b",
     re.I,
@@ -141,9 +142,14 @@ def _period(value: object, tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def _is_restricted(op: Op) -> bool:
-    """Whether a docstring gives numbers a range."""
+    """Whether a docstring gives numbers a range; one up to an argument that is no period is another's."""
+    others = {each.name for each in op.arguments if not _PERIOD.search(each.name)}
     return any(
-        _RESTRICTED.search(sentence) and not _NEED_NOT.search(sentence)
+        (
+            _RESTRICTED.search(sentence)
+            or any(found["end"] not in others for found in _RANGE.finditer(sentence))
+        )
+        and not _NEED_NOT.search(sentence)
         for sentence in sentences(op)
     )
 
