@@ -188,6 +188,7 @@ def test_a_check_that_breaks_shows_where(suite: Suite) -> None:
     lines = failure(result, "test_op[cpu-float32-nograd-0-own.breaks]")
     assert lines[0] == "error: the check broke: RuntimeError: a broken check"
     assert any('raise RuntimeError("a broken check")' in line for line in lines)
+    assert any("--customop-checks=-own.breaks leaves it out" in line for line in lines)
 
 
 def test_a_real_tensor_is_described_by_a_hash_of_its_values(

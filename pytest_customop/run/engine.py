@@ -127,8 +127,14 @@ def _judge(
             passed,
             outcome="error",
             message=f"the check broke: {error_line(error)}",
-            evidence=traceback_text(error, whole=True),
+            evidence=_ADVICE.format(check=check.name) + traceback_text(error, whole=True),
         )
+
+
+_ADVICE = (
+    "This is a mistake in the check, and says nothing about the op. Please report it to the authors of "
+    "the check; --customop-checks=-{check} leaves it out.\n\n"
+)
 
 
 def _run(
