@@ -1,6 +1,7 @@
 """Where an author describes an op: docstrings of several functions, and comments above its definition."""
 
 import importlib.util
+import re
 import sys
 import types
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from pytest_customop.cases.deliberate import speaks_of_nan
-from pytest_customop.cases.documentation import texts_about
+from pytest_customop.cases.documentation import mention, texts_about
 from pytest_customop.cases.documented_gradients import is_not_differentiable
 from pytest_customop.compat.kernel_functions import functions_by_name
 from pytest_customop.declare.ops import resolve
@@ -181,6 +182,22 @@ def test_comments_in_native_source(module: types.ModuleType) -> None:
         "Adds one to each\nelement.",
         "In place of numpy's.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A length that is out of range", False),
+        ("if a  length is out of range", False),
+        ("the rows of a.", True),
+        ("for `a` rows", True),
+        ("a and b must have one size", True),
+        ("a (N,): rows", True),
+        ("alpha", False),
+    ],
+)
+def test_an_argument_with_the_name_of_an_article(text: str, said: bool) -> None:
+    assert bool(re.search(mention("a", "c"), text, re.IGNORECASE)) is said
 
 
 def test_a_fake_kernel_of_torch_describes_no_op() -> None:

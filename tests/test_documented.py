@@ -109,6 +109,10 @@ def test_an_argument_wider_than_the_others(text: str, said: bool) -> None:
         ("nan", "scores: NaN where missing", False),
         ("-inf", "scores (N,): numbers; boxes (N, 4): -inf where there is none", True),
         ("-inf", "boxes: inf where there is none", False),
+        ("-inf", "boxes: finite or ``-inf``", True),
+        ("-inf", "Their entries are finite or -inf.", True),
+        ("-inf", "scores: finite or -inf", False),
+        ("-inf", "Returns:\n    Areas that are finite or -inf.", False),
     ],
 )
 def test_numbers_that_mean_something(number: str, text: str, said: bool) -> None:
@@ -330,6 +334,7 @@ def test_a_seed_of_which_zero_is_none(text: str, said: bool) -> None:
     ("text", "said"),
     [
         ("scores: so many at a time; it has no influence on the result", True),
+        ("scores: a cost. From 2 on, the result is the same for all such costs", False),
         ("scores: so many at a time. The result does not depend on it", True),
         ("scores: does not change the result", True),
         ("scores: the results are the same for any number", True),
@@ -1008,6 +1013,7 @@ def test_ranges_of_integers(text: str, found: tuple[int, int] | None) -> None:
         ("boxes: (E,) int64, unsorted; may repeat", "unsorted"),
         ("boxes: need not be sorted", "need not be sorted"),
         ("boxes: columns, in any order within a row", ""),
+        ("boxes: The columns of a row may come in any order", ""),
         ("boxes: in any order, but sorted by row", ""),
         ("boxes: differentiable to any order", ""),
         ("boxes: memory in any order", ""),

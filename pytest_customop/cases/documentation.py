@@ -26,6 +26,7 @@ from ..declare.ops import Op
 
 _CALL = re.compile(r"^\W*([A-Za-z]\w*)\(", re.M)  # at the beginning of a line
 _SHORT = 2  # names with at most as many letters may be words
+_NO_ARTICLE = r"(?!\s+(?!(?:and|or|is|are|must|has|may|can|in|to|with|by|times)\b)[A-Za-z])"
 _COMMENT = re.compile(
     r"^\s*(#(?!include\b|define\b|pragma\b|if|endif\b|else\b)|//+|/\*+|\*(?!\w))\s?(.*?)(\*/)?\s*$"
 )
@@ -48,6 +49,12 @@ def texts_about(op: Op) -> tuple[str, ...]:
 def texts_beside(op: Op) -> tuple[str, ...]:
     """The texts about this op, and the docstrings of its modules."""
     return (*_of_functions(op), *_of_modules(op))
+
+
+def mention(*names: str) -> str:
+    """A pattern for the name of one of some arguments in a sentence, where `a` may be an article."""
+    patterns = [re.escape(name) + (_NO_ARTICLE if name == "a" else "") for name in names]
+    return rf"\b(?:{'|'.join(patterns) or '(?!)'})\b"
 
 
 def beginning(names: Sequence[str]) -> re.Pattern[str]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ..declare.ops import Op
-from .documentation import beginning, listed_together, texts_about, texts_beside
+from .documentation import beginning, listed_together, mention, texts_about, texts_beside
 
 # In one sentence: numbers below 0, and that they are padding or ignored.
 _PADDING = re.compile(
@@ -123,6 +123,11 @@ _NO_INFLUENCE = re.compile(
     r"\b(independent of|(do|does) not (depend|change)|(is|are) the same)\b",
     re.I,
 )
+_SOMETIMES = re.compile(
+    r"\b(such|if|when|where|unless|(?<!at )once|only|except|from -?\d|above|below|beyond|at least"
+    r"|(larg|great|small)er)\b",
+    re.I,
+)
 
 _REPEATED = re.compile(
     r"(?<!no )(?<!not )(?<!without )\b(more than once|several times|repeat(s|ed)?|duplicat(es?|ed)|twice"
@@ -209,8 +214,9 @@ def gives_zero_for_zeros(op: Op) -> bool:
 
 
 def says_no_influence(op: Op, argument: str) -> bool:
-    """Whether the text about an argument says that results do not depend on it."""
-    return _NO_INFLUENCE.search(lines_about(op, argument)) is not None
+    """Whether the text about an argument says that results do not depend on it, whatever it is."""
+    clauses = re.split(r"[.;]\s", lines_about(op, argument))
+    return any(_NO_INFLUENCE.search(each) and not _SOMETIMES.search(each) for each in clauses)
 
 
 def keeps_groups_apart(op: Op) -> bool:
@@ -275,7 +281,7 @@ def needs_entries(op: Op, argument: str) -> bool:
 
 def naming(op: Op, argument: str) -> Iterator[str]:
     """The sentences about an op that contain the name of an argument."""
-    named = re.compile(rf"\b{re.escape(argument)}\b")
+    named = re.compile(mention(argument))
     return filter(named.search, sentences(op, of_op=True))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 import torch
 
 from ..declare.ops import Op
-from .documentation import listed_together, texts_about
+from .documentation import listed_together, mention, texts_about
 from .documented import lines_about, sentences
 
 _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
@@ -166,12 +166,11 @@ def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
 
 
 def _dtypes_named(op: Op, argument: str) -> list[torch.dtype]:
-    names = [re.escape(item.name) for item in op.arguments]
-    other = "".join(rf"|\b{name}\b" for name in names if name != re.escape(argument))
+    other = mention(*(item.name for item in op.arguments if item.name != argument))
     text = listed_together(tuple(item.name for item in op.arguments)).sub(
         "", lines_about(op, argument)
     )
-    about, *_ = re.split(rf"(?i:{_RESULT}){other}", text, maxsplit=1)
+    about, *_ = re.split(rf"(?i:{_RESULT})|{other}", text, maxsplit=1)
     for at, clause in enumerate(re.split(r"[.;]\s", about)):
         named = dict.fromkeys(match[0] for match in _DTYPE.finditer(clause))
         if len(named) > (at > 0):
@@ -187,8 +186,7 @@ def may_be_bytes_for_booleans(op: Op, argument: str, others: Collection[str] = (
     """
     if torch.uint8 in dtypes_of(op, argument):
         return True
-    stop = rf"(?!\b(?:{'|'.join(map(re.escape, others))})\b)" if others else ""
-    said = re.compile(rf"\b{re.escape(argument)}\b(?:{stop}.)*?{_BOOL_OR_BYTES}", re.I)
+    said = re.compile(rf"{mention(argument)}(?:(?!{mention(*others)}).)*?{_BOOL_OR_BYTES}", re.I)
     return any(map(said.search, sentences(op, of_op=True)))
 
 

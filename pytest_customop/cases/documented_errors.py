@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from ..declare.ops import Op
+from .documentation import mention
 from .documented import lines_about, pads_with_negative, sentences
 
 _RAISES = r"\b(raise[sd]?|reject(s|ed)?|[A-Z]\w*Error)\b"
@@ -93,12 +94,11 @@ def may_equal_size(op: Op, argument: str) -> bool:
 def _sentences_about(op: Op, argument: str) -> Iterator[str]:
     """The text about an argument, and sentences that name it or its entries, but no other argument."""
     named = _names_of(argument)
-    others = [re.escape(item.name) for item in op.arguments if item.name != argument]
-    other = re.compile(rf"\b({'|'.join(others)})\b") if others else None
+    other = re.compile(mention(*(item.name for item in op.arguments if item.name != argument)))
     about = _parts(lines_about(op, argument))
     parts = [part for text in sentences(op, of_op=True) for part in _parts(text)]
     for part in [*about, *filter(named.search, parts)]:
-        if not (other and other.search(_rest(part))):
+        if not other.search(_rest(part)):
             yield part
 
 
@@ -116,8 +116,8 @@ def _names_of(argument: str) -> re.Pattern[str]:
     names = {argument, argument.removesuffix("s")}
     if argument in ("idx", "ind", "index", "indices"):
         names |= {"index", "indices"}
-    long = [re.escape(name) for name in names if len(name) > 1]
-    return re.compile(rf"\b({'|'.join(long) or re.escape(argument)})\b", re.I)
+    long = [name for name in names if len(name) > 1]
+    return re.compile(mention(*(long or [argument])), re.I)
 
 
 def _in_one_line(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..declare.ops import Op
+from .documentation import mention
 from .documented import lines_about, naming, sentences
 
 # What follows names the arguments.
@@ -62,7 +63,7 @@ def is_differentiable_by(op: Op, argument: str) -> bool:
     for sentence in sentences(op, of_op=True):
         match = _DIFFERENTIABLE.search(sentence)
         if match and not _EXCEPTED.search(sentence):
-            named = re.search(rf"\b{re.escape(argument)}\b", match["what"])
+            named = re.search(mention(argument), match["what"])
             both_named = _BOTH.search(match["what"]) and _count_of_tensors(op) == 2
             if named or both_named or _EVERY.search(match["what"]):
                 return True
@@ -103,7 +104,7 @@ def has_part_without_gradient(op: Op, argument: str) -> bool:
     others = [
         item.name for item in op.arguments if item.name != argument and "Tensor" in str(item.type)
     ]
-    other = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in others) or r"(?!)")
+    other = re.compile(mention(*others))
     said = filter(_PART_CONSTANT.search, sentences(op, of_op=True))
     return any(not other.search(sentence) for sentence in said)
 

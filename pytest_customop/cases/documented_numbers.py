@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ..declare.ops import Op
+from .documentation import mention
 from .documented import lines_about, naming, sentences
 
 # In a sentence about NaN or -inf: that there must be none, or that they are results.
@@ -17,6 +18,8 @@ _UNWANTED = re.compile(
     r"|outputs?|results?)\b|->",
     re.I,
 )
+# In a sentence about -inf: numbers may be that, or else finite.
+_OR_INFINITE = re.compile(r"\bfinite,? or [`*]*(?=-inf)", re.I)
 _NEVER_ZERO = re.compile(
     r"\b(must|never|not|no|raises?|errors?|rejects?|non-?zero|positive|undefined)\b", re.I
 )
@@ -78,8 +81,18 @@ def gives_meaning_to(number: str, op: Op, argument: str) -> bool:
         number: `nan` or `-inf`.
     """
     named = re.compile(rf"(?<![\w.]){re.escape(number)}s?\b", re.I)
-    about = _clauses_about(op, argument)
-    return any(named.search(clause) and not _UNWANTED.search(clause) for clause in about)
+    about = (_OR_INFINITE.sub("", clause) for clause in _clauses_about(op, argument))
+    said = any(named.search(clause) and not _UNWANTED.search(clause) for clause in about)
+    return said or (number == "-inf" and _are_all_finite_or_infinite(op))
+
+
+def _are_all_finite_or_infinite(op: Op) -> bool:
+    """Whether a sentence that names no argument says that numbers are finite or -inf."""
+    named = re.compile(mention(*(item.name for item in op.arguments)))
+    return any(
+        _OR_INFINITE.search(sentence) and not named.search(sentence)
+        for sentence in sentences(op, of_op=True, results=False)
+    )
 
 
 @functools.lru_cache(maxsize=1024)  # asked for every sample
@@ -146,9 +159,8 @@ def at_least_zero(op: Op, argument: str) -> bool:
 
 def _clauses_about(op: Op, argument: str) -> Iterator[str]:
     """The parts of sentences that name an argument, and those of its own lines that name no other one."""
-    name = re.compile(rf"\b{re.escape(argument)}\b")
-    others = [re.escape(item.name) for item in op.arguments if item.name != argument]
-    other = re.compile(rf"\b({'|'.join(others)})\b" if others else r"(?!)")
+    name = re.compile(mention(argument))
+    other = re.compile(mention(*(item.name for item in op.arguments if item.name != argument)))
     own = re.split(_END_OF_CLAUSE, lines_about(op, argument))
     yield from (clause for clause in own if not other.search(clause))
     for sentence in sentences(op, of_op=True, results=False):
@@ -157,7 +169,7 @@ def _clauses_about(op: Op, argument: str) -> Iterator[str]:
 
 def limits_argument(op: Op, argument: str) -> bool:
     """Whether the text about an argument, or a sentence that names it, gives a largest value."""
-    name = rf"\b{re.escape(argument)}\b"
+    name = mention(argument)
     # It limits another one: `col < n_cols`, `labels in [0, n_classes)`.
     of_others = re.compile(
         rf"(<=?|\bbelow|\bless than|\bat most|\bup to) `*{name}|\b(in|within) \[[^\])]*{name}[^\])]*[\])]",

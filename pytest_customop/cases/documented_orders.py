@@ -23,7 +23,7 @@ _SAME_RESULTS = re.compile(
     r" (the |any )?(order(ing)?|permutations?) of (the |its |their )?(?P<entries>\w+)",
     re.I,
 )
-# From there on: entries that belong to a group stay there.
+# In the same part of a clause: entries that belong to a group stay there.
 _LIMITED = re.compile(
     r"\b(within|inside|in|of|per|for|among) (a|an|each|every|its|their|the same|one) \w+|\bonly\b"
     r"|\bstable\b|\b(but|except)\b",
@@ -47,8 +47,10 @@ def clause_of_any_order(op: Op, argument: str) -> str:
     """The clause about an argument which says that the order of its entries does not matter; or empty."""
     for clause in re.split(r"[.;]\s", lines_about(op, argument)):
         said = _ANY_ORDER.search(clause)
-        if said and not _LIMITED.search(clause, said.start()) and not _OF_OTHERS.search(clause):
-            start = max(clause.rfind(sign, 0, said.start()) for sign in ",:") + 1
+        if said is None or _OF_OTHERS.search(clause):
+            continue
+        start = max(clause.rfind(sign, 0, said.start()) for sign in ",:") + 1
+        if not _LIMITED.search(clause, start):
             return " ".join(clause[start:].split())
     return _clause_of_same_results(op, argument)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..declare.ops import Op
-from .documentation import texts_about
+from .documentation import mention, texts_about
 from .documented import lines_about
 
 Shape = tuple[str, ...]  # a letter or word, a number or a term for each dim
@@ -58,7 +58,7 @@ def _is_tensor(kind: str) -> bool:
 
 def _shapes_in(text: str, names: Iterable[str]) -> Iterable[tuple[str, Shape]]:
     """(argument, shape) for each shape that stands behind the name of an argument."""
-    named = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+    named = re.compile(mention(*names))
     last: list[str] = []
     for match in _LISTED.finditer(text):
         dims = tuple(re.sub(r"\s", "", dim) for dim in match["dims"].split(","))
@@ -77,7 +77,7 @@ def _last_mentioned(text: str, named: re.Pattern[str]) -> Iterator[str]:
     for match in reversed([*named.finditer(text)]):
         if following is not None and not _AND.fullmatch(text[match.end() : following.start()]):
             return
-        yield match[1]
+        yield match[0]
         following = match
 
 

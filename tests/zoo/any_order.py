@@ -160,3 +160,31 @@ def ranks_equal_scores_as_they_come():
 def counts_equal_scores_half():
     """A pair of equal scores counts one half."""
     return _ranked("counts_equal_scores_half", _below_in_pairs)
+
+
+@aot(
+    (torch.tensor([0, 2, 2, 5]), torch.tensor([3, 0, 1, 1, 2]), tensor(5)),
+    skips={"fake.symbolic": "no-second-size"},
+)
+def adds_up_rows_of_a_sparse_matrix():
+    """Correct: columns come in any order within the row that they belong to."""
+
+    @torch.library.custom_op("zoo::adds_up_rows_of_a_sparse_matrix", mutates_args=())
+    def op(starts: Tensor, columns: Tensor, values: Tensor) -> Tensor:
+        """The sum of the values of each row times their column.
+
+        Args:
+            starts: (M + 1,) int64, where rows start: from 0, not decreasing, to E.
+            columns: (E,) int64 from 0 to 7. The columns of a row may come in any order.
+            values: (E,)
+        """
+        counts = starts.diff()
+        if len(columns) != len(values) or int(starts[0]) or int(starts[-1]) != len(values):
+            raise ValueError("a column for each value, and rows from 0 to their number, please")
+        if len(columns) and not 0 <= int(columns.min()) <= int(columns.max()) < 8:
+            raise IndexError("columns from 0 to 7, please")
+        rows = torch.arange(len(counts)).repeat_interleave(counts)
+        return values.new_zeros(len(counts)).index_add(0, rows, values * columns)
+
+    op.register_fake(lambda starts, columns, values: values.new_empty(starts.shape[0] - 1))
+    return op

@@ -440,3 +440,29 @@ def absent_centers_become_the_mean():
         return [(param, torch.stack(given).mean(0)) for param in params] if given else []
 
     return _decayed("absent_centers_become_the_mean", pairs)
+
+
+@aot((tensor(4), tensor(3, low=2)))
+def differences_at_a_cost():
+    """Correct: the docstring says from where on the cost has no influence, and `a` is an article."""
+
+    @torch.library.custom_op("zoo::differences_at_a_cost", mutates_args=())
+    def op(a: Tensor, b: Tensor, cost: int = 1) -> Tensor:
+        """The smaller of a cost and the distance, for each pair of `a` (N,) and `b` (M,).
+
+        Args:
+            cost: 0 or more. From 4 on, the result is the same for all such costs.
+
+        Raises:
+            ValueError: if a cost is negative.
+        """
+        if cost < 0:
+            raise ValueError("a cost of 0 or more, please")
+        return (a[:, None] - b).abs().clamp(max=min(cost, 4))
+
+    op.register_fake(
+        lambda a, b, cost=1: a.new_empty(
+            (a.shape[0], b.shape[0]), dtype=torch.promote_types(a.dtype, b.dtype)
+        )
+    )
+    return op

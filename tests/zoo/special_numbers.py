@@ -120,3 +120,40 @@ def quotient_of_scaled_functions():
     return _mean_direction(
         "quotient_of_scaled_functions", lambda x: torch.special.i1e(x) / torch.special.i0e(x)
     )
+
+
+def _forward_step(name, total):
+    """A step of a Markov chain of logs of probabilities; `total(x)` adds up over the first dim."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def step(start: Tensor, moves: Tensor) -> Tensor:
+        """The log of the probability of each state after a step.
+
+        start: (S,), logs of the first state. moves: (S, S), from the rows to the columns.
+        Their entries are finite or ``-inf``, for what cannot happen.
+        """
+        if start.dim() != 1 or not len(start) or moves.shape != (len(start), len(start)):
+            raise ValueError("a square matrix of moves, please")
+        return total(start[:, None] + moves)
+
+    step.register_fake(
+        lambda start, moves: start.new_empty(
+            start.shape[0], dtype=torch.promote_types(start.dtype, moves.dtype)
+        )
+    )
+    return step
+
+
+CHAIN = (tensor(3, low=-2, high=-1), tensor(3, 3, low=-2, high=-1))
+
+
+@specimen(CHAIN, variant_findings=NAN, shown_by="moves.has.-inf")
+def impossible_moves_give_nan():
+    """Takes the maximum off where it is -inf; the docstring names no argument where it allows that."""
+    return _forward_step("impossible_moves_give_nan", _naive)
+
+
+@specimen(CHAIN, twin_of="impossible_moves_give_nan")
+def impossible_moves_give_minus_infinity():
+    """torch.logsumexp gives -inf there."""
+    return _forward_step("impossible_moves_give_minus_infinity", lambda x: x.logsumexp(0))

@@ -306,3 +306,19 @@ def writes_every_fourth_step():
 def clamps_in_place():
     """Correct: clamps in place values that need no clamping."""
     return _in_place("clamps_in_place", lambda x: x.clamp_(0, 1))
+
+
+@aot(([torch.tensor([float("inf"), 1.0]), torch.ones(2)], 2.0))
+def clips_by_a_finite_norm():
+    """Correct: arguments whose norm is infinite stay as they are, as in the sample."""
+
+    @torch.library.custom_op("zoo::clips_by_a_finite_norm", mutates_args=("xs",))
+    def op(xs: List[Tensor], limit: float) -> Tensor:
+        norm = torch.stack([x.double().norm() for x in xs]).norm()
+        if norm.isfinite() and norm > limit:
+            for x in xs:
+                x.mul_(limit / float(norm))
+        return norm
+
+    op.register_fake(lambda xs, limit: xs[0].new_empty((), dtype=torch.float64))
+    return op

@@ -37,7 +37,8 @@ def may_stay_unwritten(calls: Caller, name: str) -> bool:
     plain = [value for _, value in plain_arguments(arguments)]
     if not all(_cannot_decide(value, only=only) for value in plain):
         return True
-    others = (*_other_numbers(case), *_other_flags(case, name), _all_different(case))
+    different = (_all_different(case, scale) for scale in (1, 100))
+    others = (*_other_numbers(case), *_other_flags(case, name), *different)
     return _defaulted(case) or any(_changes(calls, name, changed) for changed in others)
 
 
@@ -82,11 +83,12 @@ def _other_flags(case: Case, name: str) -> Iterator[Arguments]:
             yield arguments
 
 
-def _all_different(case: Case) -> Arguments:
-    """Arguments whose tensors have a different value in each element."""
+def _all_different(case: Case, scale: float) -> Arguments:
+    """Arguments whose tensors have a different number below `scale` in each element, none of them 0."""
     arguments = case.inputs()
     with torch.no_grad():
         for index, (_, tensor) in enumerate(changeable(arguments)):
             steps = torch.arange(tensor.numel(), dtype=torch.float64).reshape(tensor.shape)
-            write(tensor, (0.3 + 0.11 * index + 0.5 * steps / tensor.numel()).to(tensor.device))
+            numbers = scale * (0.3 + 0.11 * index + 0.5 * steps / tensor.numel())
+            write(tensor, numbers.to(tensor.device))
     return arguments
