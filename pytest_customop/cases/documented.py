@@ -53,15 +53,18 @@ _VARIANCE = re.compile(
 # That results are exact, whatever numbers come.
 _DIGITS = re.compile(
     r"\b(accurate|correct|exact) (to|within)\b|\bnumerically (stable|robust|safe)\b"
-    r"|\b(in|of) any (units?|scale|magnitude)\b|\b(about|around|with) any (origin|offset|mean)\b"
-    r"|\brelative (error|accuracy|precision)\b|\bcancellation\b",
+    r"|\b(in|of) any (units?|scale|magnitude)\b|\b(about|around|with|at) any (origin|offset|mean|level)\b"
+    r"|\brelative (error|accuracy|precision)\b|\bcancellation\b"
+    r"|\b(\d+|four|five|six|seven|several|most|all) (significant |decimal |valid )?digits\b",
     re.I,
 )
 # In the text about an argument: that it may be empty.
 _EMPTY = re.compile(
     r"\b(may|can|could|might)( also)? be (0|zero|empty)\b|\bor empty\b"
     r"|\bempty\b[^.;]*\b(allowed|fine|ok|okay|accepted|valid|supported|gives?|returns?|yields?)\b"
+    r"|\b(lengths?|sizes?)\b[^.;]*\b((zero|0),?\s+(is\s+)?(included|allowed)|including\s+(zero|0))\b"
 )
+_NONEMPTY_LIST = re.compile(r"\bnon-?empty\s+(list|sequence|tuple)s?\s+of\b", re.I)
 _SAID_EMPTY = re.compile(r"\bempty\b", re.I)
 _NO_ENTRIES = re.compile(r"\b([A-Z])\w* ?(=|==|>=) ?0\b")  # of a size that has a letter
 _NOT_EMPTY = re.compile(
@@ -257,7 +260,10 @@ def marks_missing(op: Op, argument: str) -> bool:
 
 
 def allows_empty(op: Op, argument: str) -> bool:
-    """Whether the text about an argument says that it may be empty, and nothing to the contrary."""
+    """Whether the text about an argument, or about its tensors, says that it may be empty.
+
+    Nothing must say the contrary.
+    """
     about = lines_about(op, argument)
     sizes = " ".join(re.findall(r"[(\[][^)\]]*[)\]]", about))
     letters = [match[1] for match in _NO_ENTRIES.finditer(about)]
@@ -275,8 +281,12 @@ def speaks_of_empty(op: Op) -> bool:
 
 
 def needs_entries(op: Op, argument: str) -> bool:
-    """Whether the text about an argument says that it, or one of its sizes, is at least 1."""
-    return _NOT_EMPTY.search(lines_about(op, argument)) is not None
+    """Whether the text about an argument says that it, or one of its sizes, is at least 1.
+
+    That a list must have tensors says nothing of their sizes.
+    """
+    about = _NONEMPTY_LIST.sub("", lines_about(op, argument))
+    return _NOT_EMPTY.search(about) is not None
 
 
 def naming(op: Op, argument: str) -> Iterator[str]:

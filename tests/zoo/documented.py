@@ -1,7 +1,7 @@
 """Ops that do not do what their docstrings say, and what no sample shows."""
 
 import functools
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import numpy
 import torch
@@ -947,3 +947,54 @@ def divides_by_no_edge():
     """The gradient is 0 where the edge is, and 1 elsewhere."""
     about = "0 or more; 0 gives 0 everywhere."
     return _wrapped("divides_by_no_edge", about, lambda edge: (edge != 0).to(edge.dtype))
+
+
+def _left_padded(name, place):
+    """Sequences behind padding; `place(count, width)` is where one of `count` ids is in its row."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def padded(sequences: List[Tensor]) -> Tensor:
+        """Sequences in one matrix (N, T), behind zeros.
+
+        Args:
+            sequences: non-empty list of int64 tensors (T,) of any lengths, zero included.
+        """
+        check(sequences)
+        width = max(each.shape[0] for each in sequences)
+        rows = sequences[0].new_zeros(len(sequences), width)
+        for row, each in zip(rows, sequences, strict=True):
+            row[place(len(each), width)] = each
+        return rows
+
+    def check(sequences):
+        if not sequences or any(each.dim() != 1 or each.dtype != torch.int64 for each in sequences):
+            raise ValueError("some sequences of int64, please")
+
+    @padded.register_fake
+    def _(sequences):
+        check(sequences)
+        width = max(each.shape[0] for each in sequences)
+        return sequences[0].new_empty(len(sequences), width)
+
+    return padded
+
+
+SEQUENCES = ([torch.tensor([5, 3, 8]), torch.tensor([4, 7])],)
+
+
+@specimen(
+    SEQUENCES,
+    variant_findings=dict.fromkeys(ON_SHAPES, "eager-raises"),
+    shown_by="sequences[1].empty0",
+)
+def pads_an_empty_sequence_from_minus_0():
+    """The last 0 of a row are the whole row."""
+    return _left_padded(
+        "pads_an_empty_sequence_from_minus_0", lambda count, width: slice(-count, None)
+    )
+
+
+@specimen(SEQUENCES, twin_of="pads_an_empty_sequence_from_minus_0")
+def pads_an_empty_sequence():
+    """Counts from the start of the row."""
+    return _left_padded("pads_an_empty_sequence", lambda count, width: slice(width - count, None))

@@ -153,3 +153,60 @@ def fake_of_the_documented_dtype():
     """The fake kernel gives float32, and so does the docstring."""
     text = "Numbers times others.\n\nx, scale: float32 (N, D)\n"
     return _scaled("fake_of_the_documented_dtype", text)
+
+
+def _renamed(name, copied):
+    """Ids by a table; `copied(ids)` gives them in int64, where some are replaced."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def renamed(ids: Tensor, old: Tensor, new: Tensor) -> Tensor:
+        """Ids with each old one replaced by the new one.
+
+        Args:
+            ids: of any shape, int16, int32 or int64.
+            old: (K,) int64.
+            new: (K,) int64, in their place.
+        """
+        check(ids, old, new)
+        found = copied(ids)
+        before = found.clone()
+        for one, other in zip(old.tolist(), new.tolist(), strict=True):
+            found[before == one] = other
+        return found.clone(memory_format=torch.contiguous_format)
+
+    def check(ids, old, new):
+        if ids.dtype not in (torch.int16, torch.int32, torch.int64):
+            raise TypeError("ids of int16, int32 or int64, please")
+        if old.dim() != 1 or old.shape != new.shape or not old.dtype == new.dtype == torch.int64:
+            raise ValueError("a new int64 id for each old one, please")
+
+    @renamed.register_fake
+    def _(ids, old, new):
+        check(ids, old, new)
+        return ids.new_empty(ids.shape, dtype=torch.int64)
+
+    return renamed
+
+
+IDS = (
+    torch.tensor([[3, 1, 4], [1, 5, 9]], dtype=torch.int32),
+    torch.tensor([1, 4]),
+    torch.tensor([4, 1]),
+)
+
+
+@aot(
+    IDS,
+    variant_findings={"values.mutation": "undeclared-mutation"},
+    shown_by="ids.int64",
+    skips={"fake.symbolic": "no-second-size"},
+)
+def renames_ids_of_int64_in_place():
+    """`.to(torch.int64)` of ids that are int64 gives the argument."""
+    return _renamed("renames_ids_of_int64_in_place", lambda ids: ids.to(torch.int64))
+
+
+@aot(IDS, twin_of="renames_ids_of_int64_in_place", skips={"fake.symbolic": "no-second-size"})
+def renames_ids_of_a_copy():
+    """Always a copy."""
+    return _renamed("renames_ids_of_a_copy", lambda ids: ids.to(torch.int64, copy=True))

@@ -70,6 +70,8 @@ def steps(view: SampleView, declared: bool) -> Iterator[Step]:
         yield from _listed_floats(view)
         yield from _alike_as_floats(view)
         yield from _whole(view)
+    if not declared:
+        yield from _documented_integers(view)
     if len(view.tensors) < 2:
         return
     promotes = promotes_dtypes(view.op)
@@ -277,6 +279,23 @@ def _whole(view: SampleView) -> Iterator[Step]:
             rank = 4 if is_documented else 10 if dtype == torch.uint8 else 13
             beyond = None if is_documented else "integers of another dtype"
             yield Step(name, f"tensors of {name}", changes, rank, reads_beyond=True, beyond=beyond)
+
+
+def _documented_integers(view: SampleView) -> Iterator[Step]:
+    """An integer tensor alone in the widest dtype that a docstring lists for it beside its own."""
+    for tensor in view.tensors:
+        listed = dtypes_of(view.op, base_name(tensor.path))
+        wider = [
+            dtype
+            for dtype in listed
+            if not (dtype.is_floating_point or dtype.is_complex)
+            and dtype.itemsize > tensor.dtype.itemsize
+        ]
+        if tensor.holds_positions and tensor.dtype in listed and wider:
+            dtype = max(wider, key=lambda each: each.itemsize)
+            name = dtype_name(dtype)
+            changes = {tensor.path: replace(tensor.spec, dtype=dtype)}
+            yield Step(f"{tensor.path}.{name}", f"{tensor.path} of {name}", changes, 4, True)
 
 
 def _any_bytes(
