@@ -1,4 +1,4 @@
-"""Read from an op's docstrings that the queries of an attention are those of the last tokens."""
+"""Read from an op's docstrings which tokens the queries of an attention are, and how heads are shared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from ..declare.ops import Op
 from .documented import sentences
-from .documented_shapes import documented_shapes
+from .documented_shapes import Shape, documented_shapes
 
 _LAST = re.compile(
     r"\bquer(y|ies)\b( \w+)? (are|is|belongs? to|corresponds? to|comes? from|stands? for|holds?|sits? at)"
@@ -18,6 +18,34 @@ _LAST = re.compile(
 _QUERIES = re.compile(r"q|q_\w+|quer(y|ies)(_\w+)?", re.I)
 _KEYS = re.compile(r"k|k_\w+|keys?(_\w+)?", re.I)
 _HEADS = re.compile(r"n?_?h|h_?\w{1,2}|\w*heads?\w*", re.I)
+# Heads beside each other share one of the keys; or those that are a number of heads apart do.
+_BESIDE = re.compile(
+    r"//|\b(consecutive|contiguous|adjacent|successive|neighbou?ring)\b|\brepeat_interleave\b|\bruns? of\b",
+    re.I,
+)
+_APART = re.compile(
+    r"%|\bmod(ulo)?\b|\binterleaved\b|\bround[- ]robin\b|\bstrided\b|\btiled\b", re.I
+)
+
+
+def names_of_heads(op: Op) -> tuple[str, str] | None:
+    """How the text calls the numbers of heads of queries and of keys, if they may differ."""
+    queries, keys = (
+        [dim for dim in shape if _HEADS.fullmatch(dim)] for shape in _shapes_of_queries_and_keys(op)
+    )
+    pair = (queries[0], keys[0]) if len(queries) == len(keys) == 1 else None
+    return pair if pair and pair[0] != pair[1] else None
+
+
+def sentence_of_shared_heads(op: Op) -> str:
+    """The sentence which says that heads beside each other share one of the keys; empty without one."""
+    about = [text for text in sentences(op, of_op=True) if "head" in text.lower()]
+    return " ".join(next(filter(_BESIDE.search, about), "").split())
+
+
+def shares_heads_apart(op: Op) -> bool:
+    """Whether a sentence on heads says that those share one of the keys that are not beside each other."""
+    return any(_APART.search(text) for text in sentences(op, of_op=True) if "head" in text.lower())
 
 
 def sentence_of_last_queries(op: Op) -> str:
@@ -32,9 +60,7 @@ def sentence_of_last_queries(op: Op) -> str:
 
 def size_of_queries(op: Op) -> str | None:
     """How the text calls the number of queries, where keys have another; None without one."""
-    shapes = documented_shapes(op)
-    queries = next((shape for name, shape in shapes.items() if _QUERIES.fullmatch(name)), ())
-    keys = next((shape for name, shape in shapes.items() if _KEYS.fullmatch(name)), ())
+    queries, keys = _shapes_of_queries_and_keys(op)
     if len(queries) != len(keys):
         return None
     differ = [
@@ -43,3 +69,10 @@ def size_of_queries(op: Op) -> str | None:
         if query != key and not _HEADS.fullmatch(query)
     ]
     return differ[0] if len(differ) == 1 else None
+
+
+def _shapes_of_queries_and_keys(op: Op) -> tuple[Shape, Shape]:
+    shapes = documented_shapes(op)
+    queries = next((shape for name, shape in shapes.items() if _QUERIES.fullmatch(name)), ())
+    keys = next((shape for name, shape in shapes.items() if _KEYS.fullmatch(name)), ())
+    return queries, keys

@@ -985,7 +985,7 @@ SEQUENCES = ([torch.tensor([5, 3, 8]), torch.tensor([4, 7])],)
 @specimen(
     SEQUENCES,
     variant_findings=dict.fromkeys(ON_SHAPES, "eager-raises"),
-    shown_by="sequences[1].empty0",
+    shown_by="empty0",
 )
 def pads_an_empty_sequence_from_minus_0():
     """The last 0 of a row are the whole row."""
