@@ -23,7 +23,9 @@ def _attention(name, repeated, said=BESIDE):
         check(q, k, v)
         times = q.shape[1] // k.shape[1]
         scores = (repeated(k, times) @ q[..., None])[..., 0] / q.shape[-1] ** 0.5
-        return (scores.softmax(-1)[:, :, None] @ repeated(v, times))[:, :, 0].to(q.dtype).contiguous()
+        return (
+            (scores.softmax(-1)[:, :, None] @ repeated(v, times))[:, :, 0].to(q.dtype).contiguous()
+        )
 
     def check(q, k, v):
         if q.dim() != 3 or k.dim() != 4 or k.shape != v.shape or 0 in k.shape:

@@ -25,6 +25,8 @@ _RATIO = 10.0  # the smallest ratio of the largest magnitude to the smallest
 _SHARE = 0.4  # of the bounds: one sign is enough
 _ANY = (-math.inf, math.inf)
 _BURST = 1e4
+_SMALL = 1e-4  # its square is lost beside 1 in float32
+_AXES = 4  # coordinates, or the numbers of a quaternion
 _LONG = 16  # elements of a dim that some are few of
 _UNEVEN = 0.25  # the share by which equal values change
 _MOST_UNEVEN = 3  # tensors
@@ -34,7 +36,7 @@ def magnitudes(view: SampleView) -> Iterator[Step]:
     """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, with nearly equal ones.
 
     For a softmax, also with values far below 0, where exponentials vanish. If a docstring promises digits,
-    also with some values among many that are much larger.
+    also with some values among many that are much larger, and with rows that are nearly parallel.
     """
     yield from _spread(view, "magnitudes", _HIGHEST, 5)
     yield from _uniform(view, "wide", (-_WIDE, _WIDE), 6)
@@ -43,6 +45,7 @@ def magnitudes(view: SampleView) -> Iterator[Step]:
         yield from _uniform(view, "lowered", (-_HIGHEST - 1, -_HIGHEST), 7)
     if promises_digits(view.op):
         yield from _burst(view)
+        yield from _parallel(view)
 
 
 def _burst(view: SampleView) -> Iterator[Step]:
@@ -61,6 +64,25 @@ def _burst(view: SampleView) -> Iterator[Step]:
     if changes:
         description = f"some values {_BURST:g} times as large as the others"
         yield Step("burst", description, changes, 6, reads_beyond=True)
+
+
+def _parallel(view: SampleView) -> Iterator[Step]:
+    """Rows that are nearly along the first axis, then the last: small angles, rotations that are small."""
+    rows = [tensor for tensor in _free(view) if tensor.dtype.itemsize > 2 and tensor.shape]
+    for name, at in (("parallel_first", 0), ("parallel_last", -1)):
+        changes = {}
+        for tensor in rows:
+            low, high = tensor.value_limits or _ANY
+            has_axes = 1 < tensor.shape[-1] <= _AXES and math.prod(tensor.shape) <= MOST_LISTED
+            if has_axes and low <= 0 and high >= 1:
+                values = torch.rand(tensor.shape, generator=_generator(tensor), dtype=torch.float64)
+                values *= _SMALL
+                values[..., at] = 1.0
+                changes[tensor.path] = replace(tensor.spec, low=None, high=None, values=values)
+        if changes:
+            axis = "last" if at else "first"
+            description = f"rows that are nearly along the {axis} axis"
+            yield Step(name, description, changes, 6, reads_beyond=True)
 
 
 def _uniform(view: SampleView, name: str, bounds: tuple[float, float], rank: int) -> Iterator[Step]:

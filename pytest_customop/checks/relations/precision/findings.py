@@ -72,8 +72,9 @@ def backward(ctx, grad):
 
 FINDINGS["catastrophic-cancellation"] = Explanation(
     meaning=(
-        "For numbers that are large and near to each other, from 1000 to 1001, float32 and float64 results "
-        "differ by more than a tenth of the largest one. Inputs moved by roundings change them less."
+        "For numbers that are large and near to each other, from 1000 to 1001, or for rows that are nearly "
+        "parallel, float32 and float64 results differ by more than a tenth of the largest one. Inputs "
+        "moved by roundings change them less."
     ),
     why=(
         "The op subtracts two large numbers with equal leading digits, and only their rounding errors are "
@@ -82,12 +83,14 @@ FINDINGS["catastrophic-cancellation"] = Explanation(
         "note, because such a formula is right for numbers around 0; but a failure for an op that is said "
         "to give a variance, a standard deviation or a layer norm, which torch computes without this loss, "
         "or whose docstring promises exact results, or numbers in any unit. There a hundredth counts, and "
-        "a burst of numbers that are 10,000 times as large as the others is tried too."
+        "a burst of numbers that are 10,000 times as large as the others is tried too, and so are rows "
+        "nearly along an axis, where the arc cosine of a number near 1 has few digits."
     ),
     fix=(
         "Subtract first, then square: the mean in a pass of its own, or Welford's method. For windows, "
-        "subtract a number that all of them share before you sum. Or sum in float64. If no such numbers "
-        "occur, give the sample a range with tensor(low=, high=)."
+        "subtract a number that all of them share before you sum. Or sum in float64. Take an angle from "
+        "both sine and cosine (atan2). If no such numbers occur, give the sample a range with "
+        "tensor(low=, high=)."
     ),
     before="""
 variance = (x * x).mean(-1) - x.mean(-1) ** 2
