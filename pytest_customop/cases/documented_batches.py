@@ -72,6 +72,11 @@ def allows_empty_sequences(op: Op, lengths: str) -> bool:
     return from_zero or any(map(_EMPTY.search, sentences(op, of_op=True)))
 
 
+def sentence_of_empty_sequences(op: Op) -> str:
+    """The sentence that speaks of an empty sequence, segment or bag; empty without one."""
+    return _first_sentence(op, _EMPTY)
+
+
 def _first_sentence(op: Op, pattern: re.Pattern[str]) -> str:
     """The first sentence in which a pattern is found, in one line; empty without one."""
     said = (sentence for sentence in sentences(op, of_op=True) if pattern.search(sentence))

@@ -4,6 +4,7 @@ import functools
 import itertools
 from typing import Tuple
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -105,3 +106,46 @@ def entry_begins_at_its_offset():
         "entry_begins_at_its_offset",
         lambda data, start, stop: float(data[start:stop].cumsum(0).max()) if start < stop else -1e9,
     )
+
+
+def _sums(name, total):
+    """The sum of each segment; `total(values, offsets)` adds them up in numpy."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sums(data: Tensor, offsets: Tensor) -> Tensor:
+        """The sums of segments.
+
+        Args:
+            data: (L,) float32 or float64.
+            offsets: (B + 1,) int64 from 0 to L. Two equal ones stand for an empty segment, which gives 0.
+        """
+        _check(data, offsets)
+        if not data.is_floating_point() or int(offsets[0]) or int(offsets[-1]) != len(data):
+            raise ValueError("numbers, and offsets from 0 to their count, please")
+        if bool((offsets.diff() < 0).any()):
+            raise ValueError("offsets that do not fall, please")
+        found = total(data.detach().double().numpy(), offsets.numpy())
+        return torch.from_numpy(found).to(data.dtype)
+
+    sums.register_fake(lambda data, offsets: data.new_empty(offsets.shape[0] - 1))
+    return sums
+
+
+def _reduced(data, offsets):
+    return numpy.add.reduceat(numpy.append(data, 0.0), offsets[:-1])
+
+
+def _differences(data, offsets):
+    return numpy.diff(numpy.append(0.0, data.cumsum())[offsets])
+
+
+@aot(NUMBERS, expected=BROKEN, skips=NO_SIZE)
+def empty_segment_gives_the_next_element():
+    """reduceat gives the element at an offset that equals the next one."""
+    return _sums("empty_segment_gives_the_next_element", _reduced)
+
+
+@aot(NUMBERS, twin_of="empty_segment_gives_the_next_element", skips=NO_SIZE)
+def empty_segment_gives_zero():
+    """A difference of running sums."""
+    return _sums("empty_segment_gives_zero", _differences)

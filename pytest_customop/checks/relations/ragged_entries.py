@@ -10,7 +10,11 @@ import torch
 from ...cases.argument_names import names_offsets
 from ...cases.arguments import Arguments
 from ...cases.case import Case
-from ...cases.documented_batches import sentence_of_independence
+from ...cases.documented_batches import (
+    allows_empty_sequences,
+    sentence_of_empty_sequences,
+    sentence_of_independence,
+)
 from ...cases.template import is_sorted
 from ...cases.tensors import base_name, is_differentiable, is_plain
 from ...core.wording import docstring_says
@@ -91,7 +95,11 @@ class _Broken(NamedTuple):
 
 
 def check_ragged_entries(case: Case) -> None:
-    """Call the op with the entries in another order, and cut in two, and with each alone."""
+    """Call the op with other entries, made of those of the sample, and with each alone.
+
+    They are in another order, or cut in two, if a docstring calls entries independent; and there are empty
+    ones among them, if one speaks of those.
+    """
     skip_if_incomparable(case)
     if not any(_all_ragged(case)):
         reason = "no argument holds the offsets at which the entries of another one begin"
@@ -100,12 +108,19 @@ def check_ragged_entries(case: Case) -> None:
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
         piece = broken.pieces[broken.place]
+        is_empty = piece.start == piece.stop
+        what = (
+            "which is empty" if is_empty else f"elements {piece.start} to {piece.stop - 1} so far"
+        )
+        independent, empty = (
+            say(case.op) for say in (sentence_of_independence, sentence_of_empty_sequences)
+        )
         raise fail(
             "ragged-entry-depends-on-others",
-            f"{case.op.name}: elements {piece.start} to {piece.stop - 1} of "
-            f"{', '.join(broken.ragged.elements)} as entry {broken.place} of {len(broken.pieces)} give "
-            f"something else than alone: {broken.wrong.name}: {broken.wrong.text}",
-            docstring_says(sentence_of_independence(case.op)),
+            f"{case.op.name}: entry {broken.place} of {len(broken.pieces)} in "
+            f"{', '.join(broken.ragged.elements)}, {what}, gives something else than alone: "
+            f"{broken.wrong.name}: {broken.wrong.text}",
+            docstring_says((is_empty and empty) or independent or empty),
             repro=_script(case, broken),
             picture=broken.wrong.picture,
         )
@@ -148,7 +163,15 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 
 
 def _others(case: Case, ragged: _Ragged) -> Iterator[tuple[_Piece, ...]]:
-    """The entries in reverse; each twice; cut in the middle; cut between equal elements."""
+    """Entries before which there are empty ones; in reverse; each twice; cut in two at some places."""
+    if allows_empty_sequences(case.op, base_name(ragged.offsets)):
+        yield tuple(
+            piece
+            for entry, start, stop in ragged.entries
+            for piece in (_Piece(entry, start, start), _Piece(entry, start, stop))
+        )
+    if not sentence_of_independence(case.op):
+        return
     yield ragged.entries[::-1]
     yield tuple(piece for piece in ragged.entries for _ in range(2))
     yield tuple(_cut(ragged.entries, {(piece.start + piece.stop) // 2 for piece in ragged.entries}))
@@ -271,26 +294,28 @@ def _script(case: Case, broken: _Broken) -> str:
 
 
 def _applies(op: Op) -> bool:
-    """Whether a docstring calls entries independent, and an argument has their offsets."""
-    return any(names_offsets(argument.name) for argument in op.arguments) and bool(
-        sentence_of_independence(op)
-    )
+    """Whether an argument has the offsets of entries that a docstring calls independent, or maybe empty."""
+    offsets = [argument.name for argument in op.arguments if names_offsets(argument.name)]
+    may_be_empty = any(allows_empty_sequences(op, name) for name in offsets)
+    return bool(offsets) and (may_be_empty or bool(sentence_of_independence(op)))
 
 
 FINDINGS = {
     "ragged-entry-depends-on-others": Explanation(
         meaning=(
-            "A docstring says that each entry of a batch is computed on its own, and offsets say where "
-            "entries begin. But some elements as one of several entries give something else than as the "
-            "only one."
+            "A docstring says that each entry of a batch is computed on its own, or that one may be empty, "
+            "and offsets say where entries begin. But some elements, or none, as one of several entries "
+            "give something else than as the only one."
         ),
         why=(
             "The elements of all entries lie behind each other, and code that compares an element with "
-            "the one before it, or adds up, does not stop where an entry ends."
+            "the one before it, or adds up, does not stop where an entry ends. For an empty entry "
+            "`numpy.add.reduceat` gives the element after it."
         ),
         fix=(
-            "Treat the first element of each entry as the first of all: start anew at each offset. If "
-            "entries are meant to affect each other, correct the docstring."
+            "Treat the first element of each entry as the first of all: start anew at each offset. Give an "
+            "empty entry what nothing gives: there an offset equals the next one. If entries are meant to "
+            "affect each other, correct the docstring."
         ),
         before="""
 keep[1:] = data[1:] != data[:-1]        # the first element of an entry, and the last of the one before
@@ -306,7 +331,7 @@ keep[offsets[:-1]] = True
 
 CHECK = Check(
     name="relations.ragged_entries",
-    summary="entries that offsets mark give the same alone as together, if a docstring says so",
+    summary="entries that offsets mark give the same alone as together, also beside empty ones",
     run=check_ragged_entries,
     gradients=False,
     needs=_applies,
@@ -317,8 +342,8 @@ CHECK = Check(
         "Entries of different lengths that influence each other although a docstring calls them "
         'independent ("each string on its own"): a comparison or a sum that goes on from one entry to the '
         "next. The sample's entries are given in reverse, twice, and cut in two, in the middle and between "
-        "equal elements. Each piece must give the same alone: rows, elements, and results with offsets of "
-        "their own."
+        "equal elements. Where a docstring speaks of empty entries, one is put before each. Each piece "
+        "must give the same alone: rows, elements, and results with offsets of their own."
     ),
     cannot_see=(
         "Ops without such a docstring, offsets with other names, and entries that are not independent in "
