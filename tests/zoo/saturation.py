@@ -129,3 +129,37 @@ def squares_beside_clipped_codes():
 
     squares.register_fake(lambda x, y: x.new_empty(x.shape))
     return squares
+
+
+def _audio(name, limited):
+    """Audio in 16 bits; `limited(x)` keeps numbers in range, before or after they are scaled."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def audio(x: Tensor) -> Tensor:
+        """Audio of full scale 1 in 16 bits. Samples beyond full scale saturate at -32768 and 32767."""
+        if x.dtype != torch.float32:
+            raise TypeError("float32, please")
+        return limited(x.nan_to_num(0)).to(torch.int16).contiguous()
+
+    audio.register_fake(lambda x: x.new_empty(x.shape, dtype=torch.int16))
+    return audio
+
+
+QUIET = (tensor(2, 8, low=-0.5, high=0.5),)
+
+
+@aot(QUIET, expected=WRAPS)
+def clamps_audio_before_it_is_scaled():
+    """1 becomes 32768, which int16 does not hold."""
+    return _audio(
+        "clamps_audio_before_it_is_scaled", lambda x: (x.clamp(-1, 1) * 32768).round().int()
+    )
+
+
+@aot(QUIET, twin_of="clamps_audio_before_it_is_scaled")
+def clamps_audio_after_it_is_scaled():
+    """Clamps in the unit of int16."""
+    return _audio(
+        "clamps_audio_after_it_is_scaled",
+        lambda x: (x.clamp(-2, 2) * 32768).round().clamp(-32768, 32767),
+    )

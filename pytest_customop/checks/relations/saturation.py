@@ -42,6 +42,12 @@ _SATURATES = re.compile(
     r"(?=.*\b(u?int8|8[- ]bit|quanti[sz]\w*|codes)\b).*\b(saturat\w*|clip(s|ped)?|clamp(s|ed)?)\b",
     re.I,
 )
+# In one sentence: numbers that are too large are taken, and give the largest integer.
+_TAKES_LARGE = re.compile(
+    r"(?=.*\b(beyond|outside|out of|above|larger|exceed\w*|overflow\w*|any)\b)"
+    r".*\b(saturat\w*|clip(s|ped)?|clamp(s|ed)?)\b",
+    re.I,
+)
 _BACK = 0.05  # of what a floating-point result changes over the sample's range
 # A result of few codes does not exceed so many times its largest value over that range.
 _BOUND = 4.0
@@ -112,10 +118,11 @@ def _pairs(case: Case) -> Iterator[tuple[str, str]]:
     if not codes:
         return
     specs = dict(case.sample_tensors())
+    takes_large = any(map(_TAKES_LARGE.search, sentences(case.op, of_op=True)))
     for name, tensor in case.inputs().tensors():
         if tensor.dtype not in _NUMBERS or not is_plain(tensor) or "[" in name:
             continue
-        if not _takes_any_numbers(specs.get(name)):
+        if not (takes_large or _takes_any_numbers(specs.get(name))):
             continue
         for result, leaf in codes:
             if leaf.dtype in _NUMBERS or leaf.shape == tensor.shape:
@@ -251,7 +258,8 @@ CHECK = Check(
         "then up to a hundred times larger ones. Elements that only grow, or only fall, over the sample's "
         "range must not turn back beyond it. Floating-point results are looked at where a docstring says "
         "that the op saturates or clips codes inside. Only arguments whose numbers have no range are "
-        "changed: a description without low and high, or listed numbers of both signs that exceed 1."
+        "changed: a description without low and high, listed numbers of both signs that exceed 1, or any "
+        "where a docstring says that larger numbers saturate."
     ),
     cannot_see=(
         "Results whose integers do not grow with an argument, and results of other sizes. Ops whose name "
