@@ -36,7 +36,7 @@ _ZERO_ALLOWED = re.compile(
 )
 # In the text about an argument: a number, or a number of times pi.
 _PERIOD = re.compile(
-    r"\b(period|repeats every|wraps every|periodic every)`* (of |is |= ?)?`*"
+    r"\b(period|repeats every|wraps every|periodic every|modulo|mod)`* (of |is |= ?)?`*"
     r"(?P<number>\d+(\.\d+)?(?!\w))?(?P<pi>\s?\*?\s?(pi|\u03c0)\b)?(?<=[\w\u03c0])",
     re.I,
 )

@@ -277,3 +277,41 @@ def looks_up_toward_zero():
 def looks_up_below():
     """Rounds down."""
     return _looked_up("looks_up_below", lambda at: at.floor().to(torch.int64))
+
+
+def _on_a_circle(name, column):
+    """A table of eight values around the globe; `column(x)` is the column of each number of columns."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def looked_up(values: Tensor, longitude: Tensor) -> Tensor:
+        """The values (N,) at longitudes (P,), from a table of eight.
+
+        Args:
+            values: (8,) at multiples of 45 degrees.
+            longitude: (P,) float64, in degrees: any number, which counts modulo 360.
+        """
+        if values.shape != (8,) or longitude.dim() != 1 or longitude.dtype != torch.float64:
+            raise ValueError("eight values, and longitudes in float64, please")
+        x = longitude / 45
+        place = column(x)
+        share = (x - place).to(values.dtype)
+        at = place.long()
+        return values[at % 8] * (1 - share) + values[(at + 1) % 8] * share
+
+    looked_up.register_fake(lambda values, longitude: values.new_empty(longitude.shape[0]))
+    return looked_up
+
+
+GLOBE = (tensor(8), tensor(6, dtype=torch.float64, low=0, high=359))
+
+
+@aot(GLOBE, expected=PERIOD)
+def column_of_a_longitude_towards_0():
+    """Below 0, the column is the next one, and the share is negative."""
+    return _on_a_circle("column_of_a_longitude_towards_0", torch.trunc)
+
+
+@aot(GLOBE, twin_of="column_of_a_longitude_towards_0")
+def column_of_a_longitude_below():
+    """The column below, everywhere."""
+    return _on_a_circle("column_of_a_longitude_below", torch.floor)

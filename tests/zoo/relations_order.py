@@ -65,7 +65,21 @@ def table_kept_for_a_rounded_base():
     return _scaled("table_kept_for_a_rounded_base", _remembered(key))
 
 
-@aot(ROWS, twin_of=("table_kept_for_its_size", "table_kept_for_a_rounded_base"))
+@aot(ROWS, expected=ORDER)
+def table_kept_for_a_whole_base():
+    """The table of one base is used for every base with the same whole part."""
+    key = lambda x, base: (x.shape[-1], x.dtype, int(base))  # noqa: E731
+    return _scaled("table_kept_for_a_whole_base", _remembered(key))
+
+
+@aot(
+    ROWS,
+    twin_of=(
+        "table_kept_for_its_size",
+        "table_kept_for_a_rounded_base",
+        "table_kept_for_a_whole_base",
+    ),
+)
 def table_kept_for_all_that_it_depends_on():
     """The key has the size, the dtype and the base."""
     key = lambda x, base: (x.shape[-1], x.dtype, base)  # noqa: E731

@@ -322,3 +322,37 @@ def clips_by_a_finite_norm():
 
     op.register_fake(lambda xs, limit: xs[0].new_empty((), dtype=torch.float64))
     return op
+
+
+LENGTHS = (MATRIX, torch.tensor([3, 1, 2, 2]))
+NO_SIZE = {"fake.symbolic": "no-second-size"}  # the lengths refer to the size
+
+
+def _beside_lengths(name, limited):
+    """The sum of the first numbers of each row; `limited(lengths, size)` is how many count."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def sums(x: Tensor, lengths: Tensor) -> Tensor:
+        if x.dim() != 2 or lengths.shape != x.shape[:1] or lengths.dtype != torch.int64:
+            raise ValueError("rows, and an int64 length for each, please")
+        counts = limited(lengths, x.shape[1])
+        return (x * (torch.arange(x.shape[1]) < counts[:, None])).sum(1)
+
+    sums.register_fake(lambda x, lengths: x.new_empty(x.shape[0]))
+    return sums
+
+
+@aot(LENGTHS, expected=MUTATION, skips=NO_SIZE)
+def limits_lengths_in_place():
+    """Lengths beyond the row become its size, in the argument; those of the sample are not."""
+    return _beside_lengths(
+        "limits_lengths_in_place", lambda lengths, size: lengths.clamp_(max=size)
+    )
+
+
+@aot(LENGTHS, twin_of="limits_lengths_in_place", skips=NO_SIZE)
+def limits_lengths_of_a_copy():
+    """The same in a copy."""
+    return _beside_lengths(
+        "limits_lengths_of_a_copy", lambda lengths, size: lengths.clamp(max=size)
+    )

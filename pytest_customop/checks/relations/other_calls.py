@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ _OTHER_FLOAT = {
     torch.float16: torch.float32,
 }
 _NEAR = 15 / 16  # of a float
+_PART = 0.375  # of 1
 _SMALLER, _LARGER = 0.5, 1.5
 _ALONE = 4  # the most tensors that are changed alone
 _INSIDE = 4  # numbers of a list from which on two lie inside
@@ -93,10 +95,16 @@ def other_calls(case: Case) -> Iterator[Call]:
         for new_value in others:
             changed = _with(case.op, sample, name, new_value)
             yield replace(base, name=f"{name}={new_value!r}", sample=changed, only_before=native)
-        if isinstance(value, float):  # a key may hold it rounded
-            near = value * _NEAR
+        for near in _near(value) if isinstance(value, float) else ():  # a key may hold it rounded
             changed = _with(case.op, sample, name, near)
             yield replace(base, name=f"{name}={near!r}", sample=changed, only_before=True)
+
+
+def _near(value: float) -> list[float]:
+    """A number that is a little smaller, and one with the same whole part if that is not 0."""
+    fractions = [value + part for part in (_PART, -_PART)] if 1 <= abs(value) < math.inf else []
+    alike = [near for near in fractions if math.trunc(near) == math.trunc(value) and near != value]
+    return [value * _NEAR, *alike[:1]]
 
 
 def _changed_alone(case: Case, native: bool) -> Iterator[tuple[str, str, torch.Tensor]]:

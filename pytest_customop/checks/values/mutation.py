@@ -17,7 +17,7 @@ from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, sk
 from ..check import Check
 from .conditional_writes import may_stay_unwritten
 from .memory.calls import Caller, expression, plain_arguments, with_argument
-from .memory.perturb import EXTREMES, REVERSED, Change, changeable, safe_changes
+from .memory.perturb import EXTREMES, UNCHECKED_INTEGERS, Change, changeable, safe_changes
 from .memory.placement import LAYOUTS, rearrange
 from .memory.storage import Snapshot, Write
 from .memory.trial import Trial, trial_of
@@ -112,9 +112,10 @@ def _trials(case: Case) -> Iterator[Trial]:
                 yield Trial(description, guarded.arguments, f"{script}\n{guarded.script}")
             yield Trial(description, change.apply(drawn), script)
     # The op may raise then. If it does not, it may still write only to what its schema declares.
-    if REVERSED.targets(drawn) and not may_crash(case):
-        description = f", with integers {REVERSED.description}"
-        yield Trial(description, REVERSED.apply(drawn), _lines(case, REVERSED, drawn))
+    for change in UNCHECKED_INTEGERS if not may_crash(case) else ():
+        if change.targets(drawn):
+            description = f", with integers {change.description}"
+            yield Trial(description, change.apply(drawn), _lines(case, change, drawn))
     for name, value in plain_arguments(drawn):
         if isinstance(value, bool) and "[" not in name:
             flipped = with_argument(case.inputs(), name, not value)

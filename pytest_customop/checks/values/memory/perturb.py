@@ -102,8 +102,12 @@ EXTREMES: Sequence[Change] = (
     Change("negated", "-t"),
     Change("multiplied by 100", "t * 100"),
 )
-# An op may not notice that it sorts integers where they lie, if those of the sample are sorted.
-REVERSED = Change("in reverse order", "t.flatten().flip(0).reshape(t.shape)", whole=True)
+# An op may sort integers where they lie, if those of the sample are sorted, or limit them to a size.
+UNCHECKED_INTEGERS: Sequence[Change] = (
+    Change("in reverse order", "t.flatten().flip(0).reshape(t.shape)", whole=True),
+    Change("increased by 100", "t + 100", whole=True),
+    Change("decreased by 100", "t + -100", whole=True),
+)
 # Changes by some roundings, by another amount for each number.
 ROUNDINGS: Sequence[Change] = tuple(
     Change(
