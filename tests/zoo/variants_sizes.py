@@ -671,3 +671,19 @@ def fake_without_a_frame_of_nothing():
 def fake_with_a_frame_of_nothing():
     """Both kernels give at least one."""
     return _framed("fake_with_a_frame_of_nothing", lambda size: torch.sym_max((size + 3) // 4, 1))
+
+
+@specimen((torch.arange(24.0).sin().reshape(8, 3), torch.zeros(3)))
+def leaves_statistics_of_a_single_row():
+    """Correct: a running mean, which stays as it is for fewer than two rows."""
+
+    @torch.library.custom_op("zoo::leaves_statistics_of_a_single_row", mutates_args=("mean",))
+    def op(x: Tensor, mean: Tensor) -> Tensor:
+        if x.dim() != 2 or mean.shape != x.shape[1:] or x.dtype != mean.dtype:
+            raise ValueError("rows, and a mean of their columns, please")
+        if len(x) > 1:
+            mean.copy_(0.9 * mean + 0.1 * x.mean(0))
+        return torch.tensor(len(x))
+
+    op.register_fake(lambda x, mean: x.new_empty((), dtype=torch.int64))
+    return op

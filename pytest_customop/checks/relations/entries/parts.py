@@ -67,7 +67,8 @@ def windows(group: DimGroup) -> Iterator[Part]:
 
 
 def divisions(group: DimGroup) -> Iterator[tuple[Part, Part]]:
-    """All of the many entries in two parts."""
+    """All of the many entries in two parts, each of several: an op may do nothing for a single one."""
     trusted, size = group.trusted, group.size
-    yield _span(0, size - trusted), _span(size - trusted, size)
+    if size - trusted > 1:
+        yield _span(0, size - trusted), _span(size - trusted, size)
     yield _span(0, size // 2), _span(size // 2, size)

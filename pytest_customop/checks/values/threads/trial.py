@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....cases.case import Case
+from ....cases.crash_risk import crash_risk
 from ....core.forked import Send
 from ....core.torch_threads import torch_threads
 from ....core.tracebacks import error_line, reraise_bug, traceback_text
@@ -28,6 +29,8 @@ _ROUNDS = 6  # rounds in which all threads call a Python kernel at once
 # All threads call a native kernel again and again for so many seconds of processor time, because a loaded
 # machine seldom runs two of them at the same time; and for at most so many seconds of wall-clock time.
 _NATIVE_SECONDS, _NATIVE_PATIENCE = 0.06, 1.0
+# A kernel in Python around compiled code spends little of its time there, and cannot be interrupted there.
+_WRAPPED_SECONDS = 0.3
 # Calls of a native kernel between two barriers: for so many seconds, but at most so many calls.
 _BATCH_SECONDS, _BATCH = 0.005, 32
 _NATIVE_ROUNDS = 2
@@ -204,7 +207,9 @@ class _Trial:
         self._expected = expected
         self._seconds = seconds
         self._slow = seconds > _SLOW
-        self._python = in_python(case)
+        compiled = crash_risk(case.op, case.placement.device) is not None
+        self._python = in_python(case) and not compiled
+        self._enough = _WRAPPED_SECONDS if in_python(case) else _NATIVE_SECONDS
 
     def interrupted(self) -> None:
         """Interrupt a call at places of the op's Python code, and make another call there."""
@@ -260,7 +265,7 @@ class _Trial:
         count = len(self._calls)
         rounds = 1 if self._slow else _ROUNDS if self._python else _NATIVE_ROUNDS
         barrier = threading.Barrier(count)
-        enough = time.process_time() + (0.0 if self._python else _NATIVE_SECONDS)
+        enough = time.process_time() + (0.0 if self._python else self._enough)
         end = time.monotonic() + _NATIVE_PATIENCE
         wrong: list[tuple[ThreadCall, Outcome]] = []
         batch = 1 if self._python else self._batch()
