@@ -34,6 +34,8 @@ SEPARATOR = "~"
 JOINT = "+"
 # How the names of steps end that put -infinity where a docstring gives it a meaning.
 MINUS_INFINITY = "has.-inf"
+# How the names of steps end that change a number, and the sizes that follow from it by a docstring.
+BY_FORMULA = "by_formula"
 # Why a variant leaves its sample: the number may be unrelated, equal by chance.
 NUMBER_DIFFERS = "a size that an argument gives as a number differs from it"
 # Why an optional tensor leaves its sample: the op may be made for another shape of it.

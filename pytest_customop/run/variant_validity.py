@@ -20,7 +20,7 @@ from ..core.process_memory import available, growth_limited
 from ..core.tracebacks import error_line, raised_on_purpose, reraise_bug, traceback_text
 from ..core.watchdog import COMPUTING, LimitExceeded, within_limits
 from ..declare.inputs import SameAs, Sample, TensorSpec
-from ..declare.variant import JOINT, REJECTED
+from ..declare.variant import BY_FORMULA, JOINT, REJECTED
 from ..findings import CheckSkipped, Finding, fail, skip
 from .alias_rejection import alias_rejection
 from .empty_inputs import why_empty_is_valid
@@ -175,6 +175,9 @@ def _classify_calls(case: Case) -> _Answer:
         if takes:
             text = f"{takes}, but the op raises {error_line(error)}"
             return _Failure("eager-raises", text, traceback_text(error), _FIX_EMPTY)
+        if (case.variant or "").endswith(BY_FORMULA):
+            text = f"a docstring of {case.op.name} gives these sizes, but the op raises {error_line(error)}"
+            return _Failure("eager-raises", text, traceback_text(error), _FIX_SIZES)
     return _Rejection(f"{case.op.name} raises {error_line(error)}", promised is not None)
 
 
@@ -272,6 +275,10 @@ def _sample_works(case: Case) -> bool:
 
 _FIX_EMPTY = (
     "Return early where there are no elements, with results of the sizes that the fake kernel has."
+)
+_FIX_SIZES = (
+    "Look for sizes or numbers that are taken for each other because they are equal in the sample, such "
+    "as height and width."
 )
 _FIX = (
     "Return from the backward one gradient for each argument, in the sizes and on the device of that "

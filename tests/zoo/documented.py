@@ -998,3 +998,57 @@ def pads_an_empty_sequence_from_minus_0():
 def pads_an_empty_sequence():
     """Counts from the start of the row."""
     return _left_padded("pads_an_empty_sequence", lambda count, width: slice(width - count, None))
+
+
+def _biases(name, width_of):
+    """Biases of pairs of places of a window; `width_of(h, w)` is the width of the table's rows."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def biases(table: Tensor, h: int, w: int) -> Tensor:
+        """The bias (h * w, h * w) of each pair of places in a window of h rows and w columns.
+
+        table: ((2 * h - 1) * (2 * w - 1),), for each number of rows and columns between two places.
+        """
+        check(table, h, w)
+        places = torch.arange(h * w)
+        rows = (places // w)[:, None] - places // w + h - 1
+        columns = (places % w)[:, None] - places % w + w - 1
+        return table[rows * width_of(h, w) + columns]
+
+    def check(table, h, w):
+        if h < 1 or w < 1 or table.dim() != 1:
+            raise ValueError("a window, and a row of biases, please")
+        torch._check(
+            table.shape[0] == (2 * h - 1) * (2 * w - 1), lambda: "a table that fits, please"
+        )
+
+    @biases.register_fake
+    def _(table, h, w):
+        check(table, h, w)
+        return table.new_empty(h * w, h * w)
+
+    return biases
+
+
+SQUARE = (tensor(25), 3, 3)
+
+
+@specimen(
+    SQUARE,
+    variant_findings=dict.fromkeys(ON_SHAPES, "eager-raises"),
+    shown_by="h.by_formula",
+    skips={"fake.symbolic": "no-second-size"},
+)
+def takes_the_height_for_the_width():
+    """Right for square windows; for higher ones it looks behind the table."""
+    return _biases("takes_the_height_for_the_width", lambda h, w: 2 * h - 1)
+
+
+@specimen(
+    SQUARE,
+    twin_of="takes_the_height_for_the_width",
+    skips={"fake.symbolic": "no-second-size"},
+)
+def takes_the_width_of_a_window():
+    """Right for all windows."""
+    return _biases("takes_the_width_of_a_window", lambda h, w: 2 * w - 1)

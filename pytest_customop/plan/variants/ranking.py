@@ -20,6 +20,7 @@ from . import (
     alias,
     arguments,
     dtype,
+    formulas,
     gradients,
     large,
     layout,
@@ -45,7 +46,7 @@ ONLY_FULL = 10  # steps of this rank and above belong to the full set only
 # The steps of each kind that need only the sample.
 _STEPS: dict[str, tuple[Callable[[SampleView], Iterable[Step]], ...]] = {
     "layout": (layout.steps,),
-    "shape": (shape.steps, no_entries.steps),
+    "shape": (shape.steps, no_entries.steps, formulas.steps),
     "large": (large.steps, parts.steps),
     "long": (large.long_steps,),
     "values": (values.steps, spread.steps, spread.uneven, special_numbers.steps),
