@@ -754,3 +754,18 @@ def test_a_walk_that_never_ends_on_equal_numbers_is_ended(monkeypatch: pytest.Mo
     (result,) = check_op(depths, [(parents,)], checks="values.repeat", variants=False)
     assert result.outcome == "passed"
     assert walked[-1] > 100  # all parents were 1
+
+
+@pytest.mark.parametrize(
+    ("integers", "changed"),
+    [
+        ([0, 4, 4, 9], [0, 4, 4, 9]),  # offsets: another last one leaves elements unread
+        ([2, 0, 3], [2, 2, 2]),
+        ([0, 1, 2], [0, 0, 0]),
+        ([5, 7], [5, 5]),
+    ],
+)
+def test_integers_are_made_equal_but_for_offsets(integers: list[int], changed: list[int]) -> None:
+    from pytest_customop.checks.values.memory.perturb import OTHER_INTEGERS
+
+    assert OTHER_INTEGERS[0].values(torch.tensor(integers)).tolist() == changed

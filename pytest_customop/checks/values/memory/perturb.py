@@ -83,11 +83,12 @@ OTHERS: Sequence[Change] = (
     Change("rolled by one and halved", f"{ROLLED} * 0.5"),
     Change("rolled by one", ROLLED),
 )
-# Offsets, which are sorted, stay as they are in the second change.
+# Offsets go from 0 to a size that is larger than their number; others would leave results unwritten.
+_OFFSETS = "t.dim() == 1 and int(t[0]) == 0 and bool((t.long().diff() >= 0).all()) and int(t[-1]) >= len(t)"
 OTHER_INTEGERS: Sequence[Change] = (
     Change(
-        "every integer set to the first of its tensor",
-        "t.flatten()[0].clone().expand(t.shape)",
+        "every integer but offsets set to the first of its tensor",
+        f"t.clone() if {_OFFSETS} else t.flatten()[0].clone().expand(t.shape)",
         whole=True,
     ),
     Change(
