@@ -24,7 +24,8 @@ _BESIDE = re.compile(
     re.I,
 )
 _APART = re.compile(
-    r"%|\bmod(ulo)?\b|\binterleaved\b|\bround[- ]robin\b|\bstrided\b|\btiled\b", re.I
+    r"%(?!\s*\w+`*\s*==\s*0)|\bmod(ulo)?\b|\binterleaved\b|\bround[- ]robin\b|\bstrided\b|\btiled\b",
+    re.I,
 )
 
 

@@ -33,8 +33,8 @@ _MISSING = re.compile(
     re.I | re.S,
 )
 _ANY_VALUE = re.compile(
-    r"\b(every|any|all) (float|real|floating[- ]point)?\s?(values?|numbers?) (is|are|may be)? ?"
-    r"(allowed|accepted|valid|given)\b",
+    r"\b(every|any|all) ((float|real|floating[- ]point) )?(values?|numbers?) (is|are) "
+    r"(allowed|accepted|valid)\b",
     re.I,
 )
 

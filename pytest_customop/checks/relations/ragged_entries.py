@@ -109,9 +109,8 @@ def check_ragged_entries(case: Case) -> None:
     if broken is not None:
         piece = broken.pieces[broken.place]
         is_empty = piece.start == piece.stop
-        what = (
-            "which is empty" if is_empty else f"elements {piece.start} to {piece.stop - 1} so far"
-        )
+        given = f"the sample's elements {piece.start} to {piece.stop - 1}"
+        what = "which is empty" if is_empty else given
         independent, empty = (
             say(case.op) for say in (sentence_of_independence, sentence_of_empty_sequences)
         )
