@@ -1052,3 +1052,28 @@ def takes_the_height_for_the_width():
 def takes_the_width_of_a_window():
     """Right for all windows."""
     return _biases("takes_the_width_of_a_window", lambda h, w: 2 * w - 1)
+
+
+@aot((torch.tensor([5, 900, 31, 7]), 64))
+def takes_keys_of_32_bits():
+    """Correct: large keys are in the documented range, and only those beyond it raise."""
+
+    @torch.library.custom_op("zoo::takes_keys_of_32_bits", mutates_args=())
+    def op(keys: Tensor, buckets: int) -> Tensor:
+        """The bucket of each key.
+
+        Args:
+            keys: int64, values in [0, 2 ** 32).
+            buckets: 1 or more.
+
+        Raises:
+            ValueError: if a key or a number is out of range.
+        """
+        if keys.dtype != torch.int64 or buckets < 1:
+            raise ValueError("int64 keys, and some buckets, please")
+        if keys.numel() and not 0 <= int(keys.min()) <= int(keys.max()) < 2**32:
+            raise ValueError("keys of 32 bits, please")
+        return torch.remainder(keys * 2654435761, buckets).contiguous()
+
+    op.register_fake(lambda keys, buckets: keys.new_empty(keys.shape))
+    return op

@@ -10,6 +10,7 @@ import torch
 
 from ...cases.case import Case
 from ...cases.documented_errors import may_equal_size, rejected_dtypes, rejected_positions
+from ...cases.documented_integers import integer_range
 from ...cases.tensors import is_plain
 from ...core.wording import dtype_name, listed
 from ...declare.ops import Op
@@ -138,12 +139,17 @@ def _bad_positions(case: Case) -> Iterator[_Bad]:
             continue
         said, also_large = rejected
         sizes = [] if may_equal_size(case.op, path) else _sizes_above(case, path, tensor)
-        too_large = [_LARGE, *sizes] if also_large else []
+        documented = integer_range(case.op, path)
+        bad = [
+            value
+            for value in (-1, *([_LARGE, *sizes] if also_large else []))
+            if documented is None or not documented.low <= value <= documented.high
+        ]
         numbers = tensor.flatten().tolist()
         for place in _places(len(numbers)):
             usual = next(number for number in numbers if number != numbers[place])
             used = _changed(path, place, usual)
-            for value in (-1, *too_large):
+            for value in bad:
                 # A size may belong to something else. It is the bound of the positions if the op rejects
                 # the next number.
                 is_size = 0 <= value < _LARGE

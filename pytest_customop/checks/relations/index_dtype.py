@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...cases.argument_names import names_coordinates, names_positions
+from ...cases.argument_names import names_coordinates, names_edge_ends, names_positions
 from ...cases.arguments import Arguments
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk, may_crash
@@ -179,7 +179,7 @@ def _takes_positions(op: Op) -> bool:
 
 
 def _names_places(name: str) -> bool:
-    return names_positions(name) or names_coordinates(name)
+    return names_positions(name) or names_coordinates(name) or names_edge_ends(name)
 
 
 def _positions(arguments: Arguments) -> list[str]:
