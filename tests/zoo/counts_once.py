@@ -56,3 +56,27 @@ def halves_each_token_once():
 def halves_a_token_each_time():
     """Correct: the docstring says that each one counts."""
     return _penalised("halves_a_token_each_time", list, "Each occurrence halves its score again.")
+
+
+@aot((torch.tensor([[0, 3, 1, 5, 2], [1, 4, 2, 6, 0]]), 8))
+def joins_nodes_by_repeated_edges():
+    """Correct: what is repeated are edges, not the nodes that they join."""
+
+    @torch.library.custom_op("zoo::joins_nodes_by_repeated_edges", mutates_args=())
+    def op(edges: Tensor, nodes: int) -> Tensor:
+        """The smallest node that each of some nodes is connected with.
+
+        edges: (2, E) int64, from 0 to nodes - 1. Self loops are allowed, and repeated edges are ignored.
+        """
+        if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype != torch.int64 or nodes < 0:
+            raise ValueError("pairs of nodes (2, E) in int64, please")
+        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
+            raise IndexError("nodes from 0 to their number, please")
+        found = torch.arange(nodes)
+        for _ in range(nodes):
+            for one, other in edges.t().tolist():
+                found[one] = found[other] = min(int(found[one]), int(found[other]))
+        return found
+
+    op.register_fake(lambda edges, nodes: edges.new_empty(nodes))
+    return op

@@ -80,7 +80,6 @@ def shares_heads_by_their_remainder_in_silence():
     twin_of=(
         "shares_heads_by_their_remainder",
         "shares_heads_by_their_remainder_in_silence",
-        "shares_heads_and_says_nothing",
     ),
 )
 def shares_heads_beside_each_other():

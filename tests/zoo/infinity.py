@@ -59,10 +59,7 @@ def takes_infinity_for_missing_and_says_nothing():
     )
 
 
-@aot(
-    FEATURE,
-    twin_of=("takes_infinity_for_missing", "takes_infinity_for_missing_and_says_nothing"),
-)
+@aot(FEATURE, twin_of="takes_infinity_for_missing")
 def puts_infinity_into_the_last_bucket():
     """Only NaN counts as missing."""
     return _buckets("puts_infinity_into_the_last_bucket", torch.isnan)

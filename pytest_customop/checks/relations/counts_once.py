@@ -24,8 +24,8 @@ from .scripts import call_lines, compare_lines
 _ONCE = re.compile(
     r"\bonce\b[^.;]*\b(however|no matter|regardless|even if)\b|\bcounts? (only |just )?once\b"
     r"|\b(however|no matter how|regardless of how) (often|many times)\b[^.;]*\bonce\b"
-    r"|\b(duplicates?|repeated \w+|repetitions?)\b[^.;]*\b(ignored|counted? once|(has|have) no effect"
-    r"|mak(e|es) no difference|(do|does) not matter)\b",
+    r"|\b(duplicates?|repeated \w+|repetitions?) (((is|are) )?(ignored|counted once|left out)|counts? once"
+    r"|(has|have) no effect|makes? no difference|(does|do) not matter)\b",
     re.I,
 )
 _PLACES = 6  # where three neighbours are looked at
@@ -82,7 +82,9 @@ def _tensors(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
     for path, tensor in case.inputs().tensors():
         if tensor.dtype not in (torch.int16, torch.int32, torch.int64) or not is_plain(tensor):
             continue
-        if tensor.dim() and tensor.shape[-1] >= 3 and base_name(path) not in case.op.mutated:
+        is_pairs = tensor.dim() > 1 and 2 in tensor.shape  # such as the two ends of edges
+        is_written = base_name(path) in case.op.mutated
+        if tensor.dim() and tensor.shape[-1] >= 3 and not (is_pairs or is_written):
             yield path, tensor.detach()
 
 

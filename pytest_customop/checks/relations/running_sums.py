@@ -177,7 +177,7 @@ def _floats(leaves: Leaves | None) -> dict[str, Tensor]:
         name: value.double()
         for name, value in leaves or ()
         if isinstance(value, Tensor) and value.is_floating_point() and value.numel() > 1
-        if bool(value.isfinite().all())
+        if value.itemsize > 1 and bool(value.isfinite().all())
     }
 
 

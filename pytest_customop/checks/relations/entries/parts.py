@@ -69,6 +69,7 @@ def windows(group: DimGroup) -> Iterator[Part]:
 def divisions(group: DimGroup) -> Iterator[tuple[Part, Part]]:
     """All of the many entries in two parts, each of several: an op may do nothing for a single one."""
     trusted, size = group.trusted, group.size
-    if size - trusted > 1:
-        yield _span(0, size - trusted), _span(size - trusted, size)
+    first = size - trusted if size - trusted > 1 else 3
+    if size - first > 1:
+        yield _span(0, first), _span(first, size)
     yield _span(0, size // 2), _span(size // 2, size)
