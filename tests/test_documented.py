@@ -12,6 +12,7 @@ from pytest_customop.cases import (
     documented,
     documented_batches,
     documented_dtypes,
+    documented_empties,
     documented_gradients,
     documented_integers,
     documented_numbers,
@@ -53,7 +54,7 @@ def op_with(text: str) -> Op:
     ],
 )
 def test_an_argument_that_may_be_empty(text: str, allowed: bool) -> None:
-    assert documented.allows_empty(op_with(text), "boxes") is allowed
+    assert documented_empties.allows_empty(op_with(text), "boxes") is allowed
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_short_name_may_begin_any_line() -> None:
         kernel.__doc__ = text
         name = f"t_documented::short{len(_made)}"
         _made.append(resolve(torch.library.custom_op(name, kernel, mutates_args=())))
-        return documented.allows_empty(_made[-1], "a")
+        return documented_empties.allows_empty(_made[-1], "a")
 
     assert allowed("a: may be empty")
     assert allowed("a  (N, 4), may be empty")
@@ -603,7 +604,7 @@ def test_numbers_below_0_that_are_missing(text: str, said: bool) -> None:
     ],
 )
 def test_an_argument_that_needs_entries(text: str, said: bool) -> None:
-    assert documented.needs_entries(op_with(text), "scores") is said
+    assert documented_empties.needs_entries(op_with(text), "scores") is said
 
 
 @pytest.mark.parametrize(
@@ -721,7 +722,7 @@ def test_an_argument_behind_another_in_one_line() -> None:
     ],
 )
 def test_what_is_said_of_something_empty(text: str, said: bool) -> None:
-    assert documented.speaks_of_empty(op_with(text)) is said
+    assert documented_empties.speaks_of_empty(op_with(text)) is said
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,10 @@ class Case:
         default = DEFAULT_TOLERANCES.get(dtype, (0.0, 0.0))
         return (self.tolerances or {}).get(dtype, default)
 
+    def as_beyond(self, reason: str) -> Case:
+        """The same case as one beyond its sample, where a finding is a note; it may be one already."""
+        return replace(self, beyond=self.beyond or reason)
+
     def widened(self) -> Case:
         """The same case in float64 or complex128: every floating-point input cast up.
 

@@ -57,6 +57,11 @@ def mention(*names: str) -> str:
     return rf"\b(?:{'|'.join(patterns) or '(?!)'})\b"
 
 
+def mention_of_others(op: Op, argument: str) -> str:
+    """The same for all arguments of an op but one."""
+    return mention(*(item.name for item in op.arguments if item.name != argument))
+
+
 def beginning(names: Sequence[str]) -> re.Pattern[str]:
     """A pattern for the beginning of a line about an argument; after a short name, a sign must follow."""
     all_names = "|".join(map(re.escape, names))

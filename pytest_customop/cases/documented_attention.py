@@ -18,8 +18,8 @@ _LAST = re.compile(
 _QUERIES = re.compile(r"q|q_\w+|quer(y|ies)(_\w+)?", re.I)
 _KEYS = re.compile(r"k|k_\w+|keys?(_\w+)?", re.I)
 _HEADS = re.compile(r"n?_?h|h_?\w{1,2}|\w*heads?\w*", re.I)
-# Heads beside each other share one of the keys; or those that are a number of heads apart do.
-_BESIDE = re.compile(
+# Consecutive heads share one of the keys; or those that are a number of heads apart do.
+_CONSECUTIVE = re.compile(
     r"//|\b(consecutive|contiguous|adjacent|successive|neighbou?ring)\b|\brepeat_interleave\b|\bruns? of\b",
     re.I,
 )
@@ -39,13 +39,13 @@ def names_of_heads(op: Op) -> tuple[str, str] | None:
 
 
 def sentence_of_shared_heads(op: Op) -> str:
-    """The sentence which says that heads beside each other share one of the keys; empty without one."""
+    """The sentence which says that consecutive heads share one of the keys; empty without one."""
     about = [text for text in sentences(op, of_op=True) if "head" in text.lower()]
-    return " ".join(next(filter(_BESIDE.search, about), "").split())
+    return " ".join(next(filter(_CONSECUTIVE.search, about), "").split())
 
 
 def shares_heads_apart(op: Op) -> bool:
-    """Whether a sentence on heads says that those share one of the keys that are not beside each other."""
+    """Whether a sentence on heads says that those share one of the keys that are not consecutive."""
     return any(_APART.search(text) for text in sentences(op, of_op=True) if "head" in text.lower())
 
 

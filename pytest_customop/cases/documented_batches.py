@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..declare.ops import Op
-from .documented import lines_about, naming, sentences
+from .documented import first_sentence, lines_about, naming, sentences
 
 # In one sentence: the entries of a batch do not influence each other.
 _INDEPENDENT = re.compile(
@@ -50,7 +50,7 @@ _UNBATCHED = re.compile(
 
 def sentence_of_independence(op: Op) -> str:
     """The sentence which says that each entry of a batch is computed on its own; empty without one."""
-    return _first_sentence(op, _INDEPENDENT)
+    return first_sentence(op, _INDEPENDENT)
 
 
 def takes_unbatched(op: Op) -> bool:
@@ -60,7 +60,7 @@ def takes_unbatched(op: Op) -> bool:
 
 def sentence_of_padding(op: Op) -> str:
     """The sentence which says that elements behind the end of a sequence are ignored; empty without one."""
-    return _first_sentence(op, _IGNORED_PADDING)
+    return first_sentence(op, _IGNORED_PADDING)
 
 
 def allows_empty_sequences(op: Op, lengths: str) -> bool:
@@ -74,10 +74,4 @@ def allows_empty_sequences(op: Op, lengths: str) -> bool:
 
 def sentence_of_empty_sequences(op: Op) -> str:
     """The sentence that speaks of an empty sequence, segment or bag; empty without one."""
-    return _first_sentence(op, _EMPTY)
-
-
-def _first_sentence(op: Op, pattern: re.Pattern[str]) -> str:
-    """The first sentence in which a pattern is found, in one line; empty without one."""
-    said = (sentence for sentence in sentences(op, of_op=True) if pattern.search(sentence))
-    return " ".join(next(said, "").split())
+    return first_sentence(op, _EMPTY)

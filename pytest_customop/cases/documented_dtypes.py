@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 import torch
 
 from ..declare.ops import Op
-from .documentation import listed_together, mention, texts_about
+from .documentation import listed_together, mention, mention_of_others, texts_about
 from .documented import lines_about, sentences
 
 _PROMOTED = re.compile(r"(?<!not )(?<!no )(?<!without )\b(type )?promot(ed?|es|ion)\b", re.I)
@@ -166,7 +166,7 @@ def dtypes_of(op: Op, argument: str) -> list[torch.dtype]:
 
 
 def _dtypes_named(op: Op, argument: str) -> list[torch.dtype]:
-    other = mention(*(item.name for item in op.arguments if item.name != argument))
+    other = mention_of_others(op, argument)
     text = listed_together(tuple(item.name for item in op.arguments)).sub(
         "", lines_about(op, argument)
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from ..declare.ops import Op
-from .documentation import mention
+from .documentation import mention, mention_of_others
 from .documented import lines_about, pads_with_negative, sentences
 
 _RAISES = r"\b(raise[sd]?|reject(s|ed)?|[A-Z]\w*Error)\b"
@@ -94,7 +94,7 @@ def may_equal_size(op: Op, argument: str) -> bool:
 def _sentences_about(op: Op, argument: str) -> Iterator[str]:
     """The text about an argument, and sentences that name it or its entries, but no other argument."""
     named = _names_of(argument)
-    other = re.compile(mention(*(item.name for item in op.arguments if item.name != argument)))
+    other = re.compile(mention_of_others(op, argument))
     about = _parts(lines_about(op, argument))
     parts = [part for text in sentences(op, of_op=True) for part in _parts(text)]
     for part in [*about, *filter(named.search, parts)]:

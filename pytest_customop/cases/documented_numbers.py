@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from ..declare.ops import Op
-from .documentation import mention
+from .documentation import mention, mention_of_others
 from .documented import lines_about, naming, sentences
 
 # In a sentence about NaN or -inf: that there must be none, or that they are results.
@@ -161,7 +161,7 @@ def at_least_zero(op: Op, argument: str) -> bool:
 def _clauses_about(op: Op, argument: str) -> Iterator[str]:
     """The parts of sentences that name an argument, and those of its own lines that name no other one."""
     name = re.compile(mention(argument))
-    other = re.compile(mention(*(item.name for item in op.arguments if item.name != argument)))
+    other = re.compile(mention_of_others(op, argument))
     own = re.split(_END_OF_CLAUSE, lines_about(op, argument))
     yield from (clause for clause in own if not other.search(clause))
     for sentence in sentences(op, of_op=True, results=False):

@@ -8,7 +8,7 @@ import torch
 
 from ..cases.argument_names import names_lengths, names_offsets
 from ..cases.case import Case
-from ..cases.documented import allows_empty, needs_entries
+from ..cases.documented_empties import allows_empty, needs_entries
 from ..cases.documented_shapes import with_another_size
 from ..cases.run import Run
 from ..cases.tensors import base_name, is_differentiable

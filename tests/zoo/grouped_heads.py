@@ -10,13 +10,13 @@ from pytest_customop import tensor
 from .registry import specimen
 
 aot = functools.partial(specimen, backend="aot_eager")
-APART = {"relations.grouped_heads": "heads-shared-apart"}
-BESIDE = "Query heads in runs of consecutive ones share a head of the keys."
+APART = {"relations.grouped_heads": "head-grouping-mismatch"}
+CONSECUTIVE = "Query heads in runs of consecutive ones share a head of the keys."
 FEW = (tensor(2, 6, 4), tensor(2, 2, 5, 4), tensor(2, 2, 5, 4))
 AS_MANY = (tensor(2, 4, 4), tensor(2, 4, 5, 4), tensor(2, 4, 5, 4))
 
 
-def _attention(name, repeated, said=BESIDE):
+def _attention(name, repeated, said=CONSECUTIVE):
     """An op for one query each; `repeated(x, times)` gives a head of keys for each of the queries."""
 
     def kernel(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -54,24 +54,24 @@ def _attention(name, repeated, said=BESIDE):
     return op
 
 
-def _beside(x, times):
+def _repeated(x, times):
     return x.repeat_interleave(times, 1)
 
 
-def _behind(x, times):
+def _tiled(x, times):
     return x.repeat(1, times, 1, 1)
 
 
 @aot(FEW, expected=APART)
 def shares_heads_by_their_remainder():
     """Repeats all heads of the keys, not each."""
-    return _attention("shares_heads_by_their_remainder", _behind)
+    return _attention("shares_heads_by_their_remainder", _tiled)
 
 
 @aot(AS_MANY, expected=APART)
 def shares_heads_by_their_remainder_in_silence():
     """The same; the sample has as many heads of keys as of queries."""
-    return _attention("shares_heads_by_their_remainder_in_silence", _behind)
+    return _attention("shares_heads_by_their_remainder_in_silence", _tiled)
 
 
 @aot(
@@ -82,19 +82,19 @@ def shares_heads_by_their_remainder_in_silence():
         "shares_heads_by_their_remainder_in_silence",
     ),
 )
-def shares_heads_beside_each_other():
+def shares_heads_in_a_row():
     """Repeats each head of the keys."""
-    return _attention("shares_heads_beside_each_other", _beside)
+    return _attention("shares_heads_in_a_row", _repeated)
 
 
 @aot(FEW, notes=APART)
 def shares_heads_and_says_nothing():
     """Repeats all heads; the docstring does not say which share one."""
-    return _attention("shares_heads_and_says_nothing", _behind, "Keys may have fewer heads.")
+    return _attention("shares_heads_and_says_nothing", _tiled, "Keys may have fewer heads.")
 
 
 @aot(FEW)
 def shares_heads_by_their_remainder_and_says_so():
     """Correct: the docstring gives the order."""
     said = "Query head h uses the keys of head h % Hkv."
-    return _attention("shares_heads_by_their_remainder_and_says_so", _behind, said)
+    return _attention("shares_heads_by_their_remainder_and_says_so", _tiled, said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -91,7 +91,7 @@ def check_broadcast(case: Case) -> None:
         given = list(shared.shape)
         # Otherwise torch may broadcast what the op does not expect to be shared.
         is_meant = answer.checks_sizes or may_be_shared(case.op, shared.name)
-        shown_on = None if is_meant else replace(case, beyond=case.beyond or UNTIED)
+        shown_on = None if is_meant else case.as_beyond(UNTIED)
         raise fail(
             "broadcast-mismatch",
             f"{case.op.name}: with {shared.name} of shape {given}, which all {shared.batch} entries share, "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from ...cases.case import Case
-from ...cases.documented import sentences
+from ...cases.documented import first_sentence
 from ...cases.tensors import base_name, is_plain
 from ...core.wording import docstring_says
 from ...declare.ops import Op
@@ -28,8 +29,9 @@ _ONCE = re.compile(
     r"|(has|have) no effect|makes? no difference|(does|do) not matter)\b",
     re.I,
 )
-_PLACES = 6  # where three neighbours are looked at
+_PLACES = 6  # where three elements are looked at
 _Three = tuple[int, int, int]
+_Results = Callable[[_Three], "Leaves | None"]
 
 
 class _Broken(NamedTuple):
@@ -37,7 +39,7 @@ class _Broken(NamedTuple):
 
     Args:
         path: of the tensor.
-        at: the place of the first of three neighbours.
+        at: the place of the first of three elements.
         one, other: their numbers.
         wrong: the difference.
     """
@@ -54,28 +56,22 @@ def check_counts_once(case: Case) -> None:
     skip_if_incomparable(case)
     if not any(_tensors(case)):
         raise skip("nothing-to-check", "no argument holds three integers", unjudged=False)
-    reason = (
-        "no three neighbours give the same in every order, and something else if one is replaced"
-    )
+    reason = "no three elements give the same in every order, and something else if one is replaced"
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
         path, at, one, other, wrong = broken
         raise fail(
             "repeated-counts-again",
             f"{case.op.name}: with {[*one]} in {path} from place {at} on it does not give the same as with "
-            f"{[*other]}: {wrong}",
-            docstring_says(_sentence(case.op)),
+            f"{[*other]}, which has the same numbers: {wrong}",
+            docstring_says(first_sentence(case.op, _ONCE)),
             repro=_script(case, broken),
             picture=wrong.picture,
         )
 
 
-def _sentence(op: Op) -> str:
-    return " ".join(next(filter(_ONCE.search, sentences(op, of_op=True)), "").split())
-
-
 def _says_so(op: Op) -> bool:
-    return bool(_sentence(op))
+    return bool(first_sentence(op, _ONCE))
 
 
 def _tensors(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
@@ -88,63 +84,48 @@ def _tensors(case: Case) -> Iterator[tuple[str, torch.Tensor]]:
             yield path, tensor.detach()
 
 
-class _Neighbours(NamedTuple):
-    """Three neighbours in a tensor, and calls with other numbers in their places.
-
-    Args:
-        calls: of the op.
-        path, tensor: the tensor.
-        at: the place of the first.
-    """
-
-    calls: Caller
-    path: str
-    tensor: torch.Tensor
-    at: int
-
-    def results(self, numbers: _Three) -> Leaves | None:
-        """The results with these numbers; None if the op raises."""
-        changed = self.tensor.clone(memory_format=torch.contiguous_format)
-        changed.view(-1)[self.at : self.at + 3] = torch.tensor(numbers, device=changed.device)
-        return results_with(self.calls, self.path, changed)
-
-    def agree(self, one: _Three, other: _Three) -> bool:
-        """Whether the op takes both, and gives the same."""
-        return self.difference(one, other) is None and None not in map(self.results, (one, other))
-
-    def difference(self, one: _Three, other: _Three) -> Disagreement | None:
-        """How the results differ; None also if the op raises."""
-        actual, expected = self.results(one), self.results(other)
-        if actual is None or expected is None:
-            return None
-        return disagreement(self.calls.case, actual, expected)
-
-    def broken(self) -> tuple[bool, _Broken | None]:
-        """Whether their order does not matter and their numbers do, and lists that give something else."""
-        a, b, c = (int(number) for number in self.tensor.flatten()[self.at : self.at + 3])
-        is_free = len({a, b, c}) == 3 and all(
-            self.agree(swapped, (a, b, c)) for swapped in ((b, a, c), (a, c, b))
-        )
-        if not is_free or self.difference((b, b, c), (a, b, c)) is None:
-            return False, None
-        other = (a, a, b)
-        for one in ((a, b, a), (a, b, b)):
-            wrong = self.difference(one, other)
-            if wrong is not None:
-                return True, _Broken(self.path, self.at, one, other, wrong)
-        return True, None
-
-
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
-    """Whether three neighbours have no order, and the first ones whose repetition matters."""
+    """Whether three elements have no order, and the first ones whose repetition matters."""
     calls, judged = Caller(case), False
     for path, tensor in _tensors(case):
         for at in range(min(_PLACES, tensor.shape[-1] - 2)):
-            found, broken = _Neighbours(calls, path, tensor, at).broken()
-            judged |= found
-            if broken is not None:
-                return True, broken
+            a, b, c = (int(number) for number in tensor.flatten()[at : at + 3])
+            results = partial(_results, calls, path, tensor, at)
+            if len({a, b, c}) < 3 or not _counts_in_any_order(case, results, (a, b, c)):
+                continue
+            judged = True
+            once, expected = (a, a, b), results((a, a, b))
+            for again in ((a, b, a), (a, b, b)):
+                wrong = _difference(case, results(again), expected)
+                if wrong is not None:
+                    return True, _Broken(path, at, again, once, wrong)
     return judged, None
+
+
+def _counts_in_any_order(case: Case, results: _Results, numbers: _Three) -> bool:
+    """Whether three numbers give the same in other orders, and something else if one is replaced."""
+    a, b, c = numbers
+    given = results(numbers)
+    for swapped in map(results, ((b, a, c), (a, c, b))):
+        if swapped is None or given is None or disagreement(case, swapped, given) is not None:
+            return False
+    return _difference(case, results((b, b, c)), given) is not None
+
+
+def _difference(case: Case, actual: Leaves | None, expected: Leaves | None) -> Disagreement | None:
+    """How results differ; None also if the op raises."""
+    if actual is None or expected is None:
+        return None
+    return disagreement(case, actual, expected)
+
+
+def _results(
+    calls: Caller, path: str, tensor: torch.Tensor, at: int, numbers: _Three
+) -> Leaves | None:
+    """The results with other numbers in three places of a tensor; None if the op raises."""
+    changed = tensor.clone(memory_format=torch.contiguous_format)
+    changed.view(-1)[at : at + 3] = torch.tensor(numbers, device=changed.device)
+    return results_with(calls, path, changed)
 
 
 def _script(case: Case, broken: _Broken) -> str:
@@ -167,7 +148,7 @@ FINDINGS = {
             "integers, in another order or with another one repeated, give different results."
         ),
         why=(
-            "Only neighbours are compared with each other, as after a sort that is missing, or each "
+            "Only adjacent elements are compared, as after a sort that is missing, or each "
             "occurrence is applied in turn. A token that comes again later counts twice."
         ),
         fix=(
@@ -200,9 +181,9 @@ CHECK = Check(
     findings=FINDINGS,
     catches=(
         'Repeated integers that count again where a docstring says "once, however often", or that '
-        "duplicates are ignored. Three different neighbours are searched for that give the same in other "
-        "orders. Then two of the numbers take the three places: `a b a`, `a a b` and `a b b` must give the "
-        "same."
+        "duplicates are ignored. Three different adjacent elements are searched for that give the same in "
+        "other orders. Then two of the numbers take the three places: `a b a`, `a a b` and `a b b` must "
+        "give the same."
     ),
     cannot_see="Integers whose order matters, and lists of fewer than three different ones.",
     cost="calls",

@@ -1,8 +1,7 @@
-"""`relations.grouped_heads`: query heads beside each other share one head of the keys."""
+"""`relations.grouped_heads`: consecutive query heads share one head of the keys."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -44,12 +43,12 @@ class _Heads(NamedTuple):
     size: int
     times: int
 
-    def beside(self) -> torch.Tensor:
-        """Positions of the heads, with the copies of each beside each other."""
+    def repeated(self) -> torch.Tensor:
+        """Positions of the heads, with the copies of each next to each other."""
         return torch.arange(self.size).repeat_interleave(self.times)
 
-    def behind(self) -> torch.Tensor:
-        """The same with copies of all heads behind each other."""
+    def tiled(self) -> torch.Tensor:
+        """The same with one copy of all heads after the other."""
         return torch.arange(self.size).repeat(self.times)
 
 
@@ -65,15 +64,15 @@ def check_grouped_heads(case: Case) -> None:
     if wrong is None:
         return
     said = sentence_of_shared_heads(case.op)
-    beyond = None if said else case.beyond or "an order of heads of which no docstring speaks"
+    shown_on = None if said else case.as_beyond("an order of heads of which no docstring speaks")
     raise fail(
-        "heads-shared-apart",
-        f"{case.op.name}: with {heads.size} heads of keys, query head h uses head h % {heads.size} and "
-        f"not h // {heads.times}: with {heads.times} copies of each head beside each other it gives "
-        f"something else: {wrong}",
+        "head-grouping-mismatch",
+        f"{case.op.name}: with {heads.size} heads of keys, query head h uses head h % {heads.size} of "
+        f"the keys instead of h // {heads.times}. With each of them repeated {heads.times} times in a row "
+        f"it gives something else: {wrong}",
         docstring_says(said) if said else "",
         repro=_script(case, heads, wrong.name),
-        case=replace(case, beyond=beyond) if beyond else None,
+        case=shown_on,
         picture=wrong.picture,
     )
 
@@ -104,14 +103,14 @@ def _heads(case: Case) -> _Heads | None:
 def _answer(case: Case, heads: _Heads) -> tuple[bool, Disagreement | None]:
     """Whether one order of copies gives the same, and how the other differs if it is the wrong one."""
     calls = Caller(case)
-    orders = (torch.arange(heads.size), heads.beside(), heads.behind())
-    shared, beside, behind = (_results(calls, heads, order) for order in orders)
-    if shared is None or beside is None or behind is None:
+    orders = (torch.arange(heads.size), heads.repeated(), heads.tiled())
+    shared, repeated, tiled = (_results(calls, heads, order) for order in orders)
+    if shared is None or repeated is None or tiled is None:
         return False, None
-    wrong = disagreement(case, beside, shared)
+    wrong = disagreement(case, repeated, shared)
     if wrong is None:
         return True, None
-    is_other = disagreement(case, behind, shared) is None
+    is_other = disagreement(case, tiled, shared) is None
     return is_other, wrong if is_other else None
 
 
@@ -146,11 +145,11 @@ def _may_share_heads(op: Op) -> bool:
 
 
 FINDINGS = {
-    "heads-shared-apart": Explanation(
+    "head-grouping-mismatch": Explanation(
         meaning=(
             "In an attention with fewer heads of keys than of queries, query heads that are a number of "
             "heads apart share one. Where a docstring, or the convention of models and of "
-            "`scaled_dot_product_attention(enable_gqa=True)`, counts, those beside each other do."
+            "`scaled_dot_product_attention(enable_gqa=True)`, counts, consecutive ones do."
         ),
         why=(
             "The query heads are reshaped as (group, head) and not as (head, group), or the keys are "
@@ -174,7 +173,7 @@ q = q.reshape(batch, heads_kv, heads_q // heads_kv, size)
 
 CHECK = Check(
     name="relations.grouped_heads",
-    summary="query heads beside each other share one head of the keys",
+    summary="consecutive query heads share one head of the keys",
     run=check_grouped_heads,
     gradients=False,
     needs=_may_share_heads,
@@ -183,8 +182,9 @@ CHECK = Check(
     catches=(
         "Grouped-query attention that pairs heads in another order. Where a docstring gives queries and "
         "keys numbers of heads with different names, each head of the keys is given as often as it is "
-        "shared. Copies beside each other must change nothing. It is a finding if copies of all heads "
-        "behind each other change nothing instead; a note if no docstring says how heads are shared."
+        "shared. Heads that are each repeated in a row must change nothing. It is a finding if all heads "
+        "tiled one after the other change nothing instead, and a note if no docstring says how heads are "
+        "shared."
     ),
     cannot_see=(
         "Ops whose docstrings give no shapes, samples with one head of keys, and heads in one dim with "

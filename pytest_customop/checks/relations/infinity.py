@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from ...cases.case import Case
-from ...cases.documented import lines_about, sentences
+from ...cases.documented import first_sentence, lines_about, sentences
 from ...cases.documented_numbers import limits_argument
 from ...cases.documented_ranges import closed_ranges
 from ...cases.tensors import base_name
@@ -65,16 +64,16 @@ def check_infinity(case: Case) -> None:
     broken = answer_if_taken(case, _answer, reason)
     if broken is None:
         return
-    said = next(filter(_ANY_VALUE.search, sentences(case.op, of_op=True)), "")
-    beyond = None if said else case.beyond or "infinite numbers, which no docstring mentions"
+    said = first_sentence(case.op, _ANY_VALUE)
+    shown_on = None if said else case.as_beyond("infinite numbers, which no docstring mentions")
     sign = "-" if broken.sign < 0 else ""
     raise fail(
         "infinity-differs",
         f"{case.op.name}: {sign}infinity in each third element of {broken.path} does not give what any "
         f"very large number gives there: {broken.wrong}",
-        docstring_says(" ".join(said.split())) if said else "",
+        docstring_says(said) if said else "",
         repro=_script(case, broken),
-        case=replace(case, beyond=beyond) if beyond else None,
+        case=shown_on,
         picture=broken.wrong.picture,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -85,7 +84,7 @@ def _shown_on(case: Case, cut: Cut) -> Case | None:
     is_shown = cut.length or has_empty(case, cut.lengths)
     if is_shown or allows_empty_sequences(case.op, cut.lengths):
         return None
-    return replace(case, beyond=case.beyond or "a sequence of length 0")
+    return case.as_beyond("a sequence of length 0")
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:

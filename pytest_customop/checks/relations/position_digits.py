@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -60,14 +59,14 @@ def check_position_digits(case: Case) -> None:
     may_be_large = promises_digits(case.op) or any(
         _LARGE.search(lines_about(case.op, base_name(name))) for name in lost.names
     )
-    beyond = None if may_be_large else case.beyond or "positions larger than the sample's"
+    shown_on = None if may_be_large else case.as_beyond("positions larger than the sample's")
     raise fail(
         "positions-lose-digits",
         f"{case.op.name}: with {lost.added} added to {', '.join(lost.names)}, {lost.result} differs from "
         f"that for the same numbers in float32 by {lost.gaps[1]:.0%} of the largest; for the sample's by "
         f"{lost.gaps[0]:.1%}",
         repro=_script(case, lost),
-        case=replace(case, beyond=beyond) if beyond else None,
+        case=shown_on,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -69,16 +68,16 @@ def check_running_sums(case: Case) -> None:
     broken = answer_if_taken(case, _answer, reason)
     if broken is None:
         return
-    beyond = None
+    shown_on = None
     if broken.dtype == torch.float64 and not promises_digits(case.op):
-        beyond = case.beyond or "numbers of very different magnitudes in float64"
+        shown_on = case.as_beyond("numbers of very different magnitudes in float64")
     raise fail(
         "earlier-numbers-cost-digits",
         f"{case.op.name}: with {broken.number:.4g} in place of the first entry of {broken.path} along dim "
         f"{broken.dim}, {broken.result} is {broken.after:.6g} at {list(broken.place)} instead of "
         f"{broken.before:.6g}, which does not depend on that entry",
         repro=_script(case, broken),
-        case=replace(case, beyond=beyond) if beyond else None,
+        case=shown_on,
     )
 
 

@@ -75,8 +75,10 @@ def _changes(
     """The tensors whose sizes change; None if one cannot be drawn at its size."""
     changes = {}
     for tensor in view.tensors:
-        sizes = {dim: value_of(term, numbers) for dim, term in formulas[tensor.path].items()}
-        shape = tuple(sizes.get(dim) or size for dim, size in enumerate(tensor.shape))
+        sizes = dict(enumerate(tensor.shape))
+        for dim, term in formulas[tensor.path].items():
+            sizes[dim] = value_of(term, numbers) or 0
+        shape = tuple(sizes.values())
         if shape == tensor.shape:
             continue
         spec = tensor.redrawn(shape) if min(shape) > 0 and prod(shape) <= _ELEMENTS else None

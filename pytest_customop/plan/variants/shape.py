@@ -11,7 +11,7 @@ from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
-from ...cases.documented import speaks_of_empty
+from ...cases.documented_empties import speaks_of_empty
 from ...cases.resize import UNTIED
 from ...cases.tensors import base_name
 from ...core.wording import listed_briefly

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ...cases.argument_names import names_dims
-from ...cases.documented import allows_empty
+from ...cases.documented_empties import allows_empty
 from ...cases.resize import UNTIED
 from ...cases.tensors import base_name
 from ...declare.variant import NUMBER_DIFFERS, Step

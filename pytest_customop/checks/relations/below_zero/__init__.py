@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -93,7 +92,7 @@ def check_below_zero(case: Case) -> None:
     if broken is not None:
         shown_on = None
         if not _has_numbers_below_zero(case, broken.path):
-            shown_on = replace(case, beyond=case.beyond or "numbers below 0")
+            shown_on = case.as_beyond("numbers below 0")
         raise fail(
             "truncated-below-zero",
             f"{case.op.name}: {broken}",

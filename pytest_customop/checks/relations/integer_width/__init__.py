@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ....cases.case import Case
 from ....cases.dtype_code import DtypeCode, dtype_code
@@ -43,7 +42,7 @@ def check_integer_width(case: Case) -> None:
         narrow = " and ".join(sorted({dtype_name(argument.dtype) for argument in arguments}))
         shown_on = None
         if verdict.beyond:
-            shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
+            shown_on = case.as_beyond("integers larger than the sample's")
         raise fail(
             "integer-overflow",
             f"{case.op.name}: with {names} as {narrow} it does not give the same as with the same "
@@ -68,7 +67,7 @@ def _wraps(case: Case, arguments: Sequence[Argument], wrapped: Wrapped) -> Check
     names = listed_briefly([argument.name for argument in arguments])
     shown_on = None
     if wrapped.beyond:
-        shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
+        shown_on = case.as_beyond("integers larger than the sample's")
     at = position(case, wrapped.result)
     lines = "".join(
         f"    values = torch.where(torch.arange({place}.numel()) % {wrapped.every} == 0, factor, 0)\n"

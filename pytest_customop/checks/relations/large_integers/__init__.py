@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 
@@ -56,7 +55,7 @@ def check_large_integers(case: Case) -> None:
         shown_on = None
         shown = all(_shows_large(name, arguments[name]) for name in verdict.names)
         if not (shown or any(_may_be_large(case.op, name) for name in verdict.names)):
-            shown_on = replace(case, beyond=case.beyond or "integers larger than the sample's")
+            shown_on = case.as_beyond("integers larger than the sample's")
         raise fail(
             "large-integers-differ",
             f"{case.op.name}: with {verdict.added} added to {listed_briefly(list(verdict.names))} it "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -229,7 +229,7 @@ class _Comparison:
         listed = case.placement.listed_dtypes
         shown_on = None
         if listed is not None and wide not in listed and not difference.is_lost:
-            shown_on = replace(case, beyond=case.beyond or "a dtype that the mark does not list")
+            shown_on = case.as_beyond("a dtype that the mark does not list")
         is_gradient = difference.name.startswith(GRADIENT)
         scaled = "" if factor == 1.0 else f", those of the sample times {factor:.4g},"
         return fail(

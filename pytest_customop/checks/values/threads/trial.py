@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ....cases.case import Case
-from ....cases.crash_risk import crash_risk
+from ....cases.crash_risk import may_crash
 from ....core.forked import Send
 from ....core.torch_threads import torch_threads
 from ....core.tracebacks import error_line, reraise_bug, traceback_text
@@ -207,9 +207,10 @@ class _Trial:
         self._expected = expected
         self._seconds = seconds
         self._slow = seconds > _SLOW
-        compiled = crash_risk(case.op, case.placement.device) is not None
-        self._python = in_python(case) and not compiled
-        self._enough = _WRAPPED_SECONDS if in_python(case) else _NATIVE_SECONDS
+        has_python = in_python(case)
+        self._python = has_python and not may_crash(case)
+        wrapped_or_native = _WRAPPED_SECONDS if has_python else _NATIVE_SECONDS
+        self._enough = 0.0 if self._python else wrapped_or_native
 
     def interrupted(self) -> None:
         """Interrupt a call at places of the op's Python code, and make another call there."""
@@ -265,7 +266,7 @@ class _Trial:
         count = len(self._calls)
         rounds = 1 if self._slow else _ROUNDS if self._python else _NATIVE_ROUNDS
         barrier = threading.Barrier(count)
-        enough = time.process_time() + (0.0 if self._python else self._enough)
+        enough = time.process_time() + self._enough
         end = time.monotonic() + _NATIVE_PATIENCE
         wrong: list[tuple[ThreadCall, Outcome]] = []
         batch = 1 if self._python else self._batch()
