@@ -39,6 +39,8 @@ NEVER_ALONE = {
     "opcheck.test_faketensor": "fake.forward compares the same and more",
     "opcheck.test_schema": "values.mutation and values.aliasing compare the same and more",
 }
+if TORCH < (2, 13):  # values.aliasing leaves outputs side by side in one buffer alone there
+    del NEVER_ALONE["opcheck.test_schema"]
 
 
 def _planted() -> dict[str, str]:

@@ -4,11 +4,10 @@ import functools
 
 import numpy
 import torch
-from torch import Tensor
 
 from pytest_customop import tensor
 
-from .registry import specimen
+from .registry import library, specimen
 
 aot = functools.partial(specimen, backend="aot_eager")
 ROWS = (tensor(4, 6),)
@@ -17,16 +16,19 @@ ROWS = (tensor(4, 6),)
 def _noisy(name, seed, said="Adds noise in [0, 1), anew at each call."):
     """Noise from a generator that `seed()` seeds."""
 
-    def noisy(x: Tensor) -> Tensor:
+    def noisy(x):
         noise = numpy.random.default_rng(seed()).random(tuple(x.shape))
         return (x + torch.from_numpy(noise).to(x)).contiguous()
 
-    noisy.__doc__ = said
-    operator = torch.library.custom_op(
-        f"zoo::{name}", noisy, mutates_args=(), tags=(torch.Tag.nondeterministic_seeded,)
-    )
-    operator.register_fake(lambda x: x.new_empty(x.shape))
-    return operator
+    def fake(x):
+        return x.new_empty(x.shape)
+
+    fake.__doc__ = said
+    lib = library()
+    lib.define(f"{name}(Tensor x) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+    lib.impl(name, torch.no_grad()(noisy), "CPU")
+    torch.library.register_fake(f"zoo::{name}", fake, lib=lib)
+    return getattr(torch.ops.zoo, name).default
 
 
 @aot(ROWS, expected={"relations.fresh_draws": "same-draw-at-each-call"})

@@ -251,8 +251,11 @@ def workspace_emptied_after_equal_numbers():
 def _window(name, key):
     """Each column times a window, whose kind is a string that the author leaves to its default."""
     kept = {}
+    signature = (
+        '(Tensor x, str kind="triangle", float? scale=None) -> Tensor'  # torch 2.4 infers none
+    )
 
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=(), schema=signature)
     def window(x: Tensor, kind: str = "triangle", scale: Optional[float] = None) -> Tensor:
         if x.dim() < 1 or not x.is_floating_point():
             raise ValueError("floating-point numbers with a last dim, please")

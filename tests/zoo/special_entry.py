@@ -1,6 +1,7 @@
 """Batches in which one unusual entry affects the others, or must be allowed to."""
 
 import functools
+from typing import List
 
 import torch
 from torch import Tensor
@@ -122,7 +123,7 @@ def lays_lists_side_by_side():
     """Two matrices of two rows, padded: the first dim of the result counts matrices, not rows."""
 
     @torch.library.custom_op("zoo::lays_lists_side_by_side", mutates_args=())
-    def padded(matrices: list[Tensor]) -> Tensor:
+    def padded(matrices: List[Tensor]) -> Tensor:  # torch 2.4 knows no other name
         check(matrices)
         found = matrices[0].new_zeros(shape(matrices))
         for each, matrix in zip(found, matrices, strict=True):

@@ -611,6 +611,6 @@ def fake_bags_with_the_last_offset():
     return _bags(
         "fake_bags_with_the_last_offset",
         lambda table, rows, offsets, include_last_offset=False: table.new_empty(
-            offsets.shape[0] - include_last_offset, table.shape[1]
+            offsets.shape[0] - int(include_last_offset), table.shape[1]
         ),
     )

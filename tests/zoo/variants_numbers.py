@@ -125,8 +125,9 @@ def equal_rates_are_a_copy():
 
 def _loss(name, divisor):
     """A squared error; `divisor(reduction, count)` is what its backward divides by."""
+    signature = '(Tensor x, Tensor y, str reduction="mean") -> Tensor'  # torch 2.4 infers none
 
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=(), schema=signature)
     def loss(x: Tensor, y: Tensor, reduction: str = "mean") -> Tensor:
         if (x.shape, x.dtype) != (y.shape, y.dtype) or reduction not in _REDUCTIONS:
             raise ValueError("tensors of one shape and dtype, and mean or sum, please")
@@ -217,7 +218,9 @@ def fake_halves_in_float64():
 
 
 def _narrowed(name, dtype_of):
-    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    signature = "(Tensor x, ScalarType dtype=15) -> Tensor"  # bfloat16; torch 2.4 infers none
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=(), schema=signature)
     def narrowed(x: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
         return x.to(dtype, copy=True)
 
