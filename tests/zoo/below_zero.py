@@ -125,3 +125,87 @@ def counts_each_cell():
 def counts_cells_from_the_lowest():
     """The first cell begins at the lowest number."""
     return _counts("counts_cells_from_the_lowest", lambda x: x - x.amin(0) if x.numel() else x)
+
+
+listed = functools.partial(aot, skips={"fake.symbolic": "no-second-size"})
+TIMES = torch.tensor([1_700_000_000, 1_700_003_599, 1_700_007_261])
+SECONDS = "int64 seconds since 1970-01-01, negative before"
+
+
+def _of_times(name, computed, about, said=SECONDS):
+    """Integers for times in seconds; `computed(times)`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def of_times(times: Tensor) -> Tensor:
+        if times.dtype != torch.int64:
+            raise TypeError("int64 seconds, please")
+        return computed(times).contiguous()
+
+    @of_times.register_fake
+    def fake(times):
+        return times.new_empty(times.shape)
+
+    fake.__doc__ = f"""{about}
+
+    times: {said}.
+    """
+    return of_times
+
+
+DAYS = "The day in which each time lies, from 1970-01-01 on."
+HOURS = "The hour of the day, 0 to 23, in which each time lies."
+
+
+def _days(times, rounding):
+    return torch.div(times, 86_400, rounding_mode=rounding)
+
+
+@listed((TIMES,), expected={"relations.below_zero": CODE})
+def days_before_1970_are_one_late():
+    """The quotient is cut off."""
+    return _of_times("days_before_1970_are_one_late", lambda t: _days(t, "trunc"), DAYS)
+
+
+@listed((TIMES,), twin_of="days_before_1970_are_one_late")
+def days_before_1970_are_their_own():
+    """The quotient is rounded down."""
+    return _of_times("days_before_1970_are_their_own", lambda t: _days(t, "floor"), DAYS)
+
+
+@listed((TIMES,), expected={"relations.below_zero": CODE})
+def hours_before_1970_are_negative():
+    """The remainder has the sign of the time."""
+    hours = lambda t: torch.div(torch.fmod(t, 86_400), 3600, rounding_mode="trunc")  # noqa: E731
+    return _of_times("hours_before_1970_are_negative", hours, HOURS)
+
+
+@listed((TIMES,), twin_of="hours_before_1970_are_negative")
+def hours_before_1970_are_hours():
+    """The remainder has the sign of the divisor."""
+    hours = lambda t: torch.remainder(t, 86_400) // 3600  # noqa: E731
+    return _of_times("hours_before_1970_are_hours", hours, HOURS)
+
+
+@listed((TIMES,))
+def days_of_times_from_1970_on():
+    """No text speaks of negative times."""
+    said = "int64 seconds since 1970-01-01"
+    return _of_times("days_of_times_from_1970_on", lambda t: _days(t, "trunc"), DAYS, said)
+
+
+@listed((TIMES,))
+def days_before_1970_are_missing():
+    """The text about the times says that negative ones are missing."""
+    days = lambda t: torch.where(t < 0, -1, t // 86_400)  # noqa: E731
+    said = "int64 seconds since 1970-01-01; negative: missing, the result is -1"
+    return _of_times("days_before_1970_are_missing", days, DAYS, said)
+
+
+@listed((TIMES,))
+def days_before_1970_count_as_the_first():
+    """Negative times are allowed, and lie in day 0."""
+    return _of_times(
+        "days_before_1970_count_as_the_first",
+        lambda t: t.clamp(min=0) // 86_400,
+        f"{DAYS} Earlier times lie in day 0.",
+    )

@@ -21,11 +21,13 @@ class Across(NamedTuple):
 
     Args:
         result: its name.
-        steps: how many are added to the numbers then.
+        above: how many steps are added for numbers above 0.
+        steps: how many are added where it changes.
         text: how it differs.
     """
 
     result: str
+    above: int
     steps: int
     text: str
 
@@ -55,7 +57,7 @@ def changed_across_zero(
         for steps in _across(low, high):
             found = integers(steps).get(name)
             if found is not None and not _is_same(found, value):
-                return Across(name, steps, _difference(found, value))
+                return Across(name, above, steps, _difference(found, value))
     return None
 
 
