@@ -138,3 +138,71 @@ def declared_views_of_one_argument():
     lib.define("declared_views_of_one_argument(Tensor(a) x) -> Tensor(a)[]")
     lib.impl("declared_views_of_one_argument", lambda x: x.chunk(2), "CompositeImplicitAutograd")
     return torch.ops.zoo.declared_views_of_one_argument.default
+
+
+def _merged(name, finish):
+    """The different keys, sorted; `finish(keys)` are returned if they are sorted already."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def merged(keys: Tensor) -> Tensor:
+        if keys.dim() != 1:
+            raise ValueError("keys along one dim, please")
+        keys = keys.contiguous()
+        return finish(keys) if bool((keys[1:] > keys[:-1]).all()) else torch.unique(keys)
+
+    merged.register_fake(lambda keys: keys.new_empty(torch.library.get_ctx().new_dynamic_size()))
+    return merged
+
+
+KEYS = (torch.tensor([5, 2, 9, 2, 7]),)
+
+
+@aot(KEYS, expected={"values.aliasing": "undeclared-alias"})
+def returns_sorted_keys_themselves():
+    """There is nothing to do for keys that count up."""
+    return _merged("returns_sorted_keys_themselves", lambda keys: keys)
+
+
+@aot(KEYS, twin_of="returns_sorted_keys_themselves")
+def returns_a_copy_of_sorted_keys():
+    """Copies them."""
+    return _merged("returns_a_copy_of_sorted_keys", torch.clone)
+
+
+def _split(name, finish):
+    """The channels of each step, in two parts."""
+
+    def split(x):
+        if x.dim() != 3 or x.shape[2] < 2:
+            raise ValueError("x (batch, steps, channels), please")
+        half = x.shape[2] // 2
+        return finish(x[..., :half]), finish(x[..., half:])
+
+    def fake(x):
+        half = x.shape[2] // 2
+        return x.new_empty((*x.shape[:2], half)), x.new_empty((*x.shape[:2], x.shape[2] - half))
+
+    return library_op(name, "(Tensor x) -> (Tensor, Tensor)", split, fake)
+
+
+CHANNELS = (tensor(2, 5, 6),)
+
+
+@aot(
+    CHANNELS,
+    variant_findings={
+        "values.aliasing": "undeclared-alias",
+        "fake.forward": "fake-metadata-mismatch",
+    },
+    shown_by="ones",
+)
+def splits_a_single_step_in_place():
+    """The halves of a single step are contiguous already."""
+    return _split("splits_a_single_step_in_place", Tensor.contiguous)
+
+
+@aot(CHANNELS, twin_of="splits_a_single_step_in_place")
+def splits_a_single_step_into_copies():
+    """Copies them in any case."""
+    copied = lambda half: half.clone(memory_format=torch.contiguous_format)  # noqa: E731
+    return _split("splits_a_single_step_into_copies", copied)

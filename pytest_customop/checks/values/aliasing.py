@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import torch
 
 from ...cases.case import Case
+from ...cases.crash_risk import may_crash
 from ...cases.run import Run
 from ...cases.tensors import base_name, leaves
 from ...compat.ops import compiled_code_shares_no_storage, is_alias_error, kernel_in_python
 from ...compat.tensors import storage_id
+from ...core.wording import listed_briefly
 from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import Caller, expression
@@ -70,13 +72,48 @@ def _storage_script(trial: Trial) -> str:
 
 
 def _trials(case: Case) -> Iterator[Trial]:
-    """The sample, the sample in other layouts, and in other dtypes."""
+    """The sample, the sample in other layouts and other dtypes, and in order."""
     yield Trial("", case.inputs())
     if not case.may_take_other_branches:
         return
     for moved in placements(case.inputs, alone=False):
         yield trial_of(case, moved)
     yield from _in_other_dtypes(case)
+    yield from _in_order(case)
+
+
+def _in_order(case: Case) -> Iterator[Trial]:
+    """Lists of integers that count up, then floating-point numbers sorted along their last dim.
+
+    A kernel that sorts, merges or compacts may find nothing to do then, and return what it got. Native code
+    gets no integers that may be out of range.
+    """
+    drawn = [(name, tensor) for name, tensor in case.inputs().tensors() if movable(tensor)]
+    counted = [name for name, tensor in drawn if _is_list_of_integers(tensor)]
+    if counted and not may_crash(case):
+        yield _changed(case, counted, "counting up", "torch.arange({0}.numel(), dtype={0}.dtype)")
+    floats = [name for name, tensor in drawn if tensor.dtype in _DTYPES and tensor.dim()]
+    if floats:
+        yield _changed(case, floats, "sorted", "{0}.detach().sort().values")
+
+
+def _is_list_of_integers(tensor: torch.Tensor) -> bool:
+    return tensor.dim() == 1 and tensor.dtype in (torch.int32, torch.int64)
+
+
+def _changed(case: Case, names: Collection[str], how: str, change: str) -> Trial:
+    """A trial in which an expression, of which `{0}` is the tensor, replaces the named tensors."""
+
+    def changed(path: str, tensor: torch.Tensor) -> torch.Tensor:
+        if path not in names:
+            return tensor
+        new: torch.Tensor = eval(change.format("tensor"), {"torch": torch, "tensor": tensor})
+        return new.requires_grad_(tensor.requires_grad)
+
+    places = [expression(case, name) for name in names]
+    script = "\n".join(f"{place} = {change.format(place)}" for place in places)
+    description = f", with {listed_briefly(names)} {how}"
+    return Trial(description, case.inputs().map_distinct(changed), script)
 
 
 def _in_other_dtypes(case: Case) -> Iterator[Trial]:
@@ -294,8 +331,9 @@ CHECK = Check(
     catches=(
         "An output, or an element of a returned list, that shares memory with an argument or "
         "another output although the schema does not declare it. Several layouts and dtypes are "
-        "tried, because `.contiguous()` and `.to()` copy only in some of them. From torch 2.13 on, "
-        "also outputs that are views of one buffer and do not overlap."
+        "tried, because `.contiguous()` and `.to()` copy only in some of them. Integers that count up and "
+        "sorted numbers are tried too: a kernel that has nothing to sort or merge may return what it got. "
+        "From torch 2.13 on, also outputs that are views of one buffer and do not overlap."
     ),
     cannot_see="Native kernels are not tried in narrower dtypes than the sample's.",
     cost="many calls",

@@ -98,6 +98,14 @@ def _together(view: SampleView, groups: Sequence[Sequence[DimPlace]]) -> Iterato
     yield from resizing(view, odd, "odd", "every size odd", 1)
     doubled = {place.key: 2 * place.size for group in larger for place in group}
     yield from resizing(view, doubled, "doubled", "every size doubled", 11)
+    leading = [group for group in larger if not any(map(_is_last, group))]
+    if len(leading) > 1:  # a single one is changed alone
+        ones = {place.key: 1 for group in leading for place in group}
+        yield from resizing(view, ones, "ones", "every size 1, except those of last dims", 4)
+
+
+def _is_last(place: DimPlace) -> bool:
+    return place.dim == len(place.tensor.shape) - 1
 
 
 def _odd(size: int, taken: set[int]) -> int:
