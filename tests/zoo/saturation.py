@@ -163,3 +163,30 @@ def clamps_audio_after_it_is_scaled():
         "clamps_audio_after_it_is_scaled",
         lambda x: (x.clamp(-2, 2) * 32768).round().clamp(-32768, 32767),
     )
+
+
+def _long_audio(name, dtype):
+    """Audio in 32 bits with the channels last; the scaled samples are clamped in `dtype`."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def audio(x: Tensor) -> Tensor:
+        """Audio (C, T) of full scale 1 as (T, C) in 32 bits. Samples beyond full scale saturate."""
+        if x.dtype not in (torch.float32, torch.float64) or x.dim() != 2:
+            raise TypeError("float32 or float64 of two dims, please")
+        scaled = (x.nan_to_num(0).to(dtype).clamp(-2, 2) * 2**31).round().clamp(-(2**31), 2**31 - 1)
+        return scaled.t().to(torch.int32).contiguous()
+
+    audio.register_fake(lambda x: x.new_empty((x.shape[1], x.shape[0]), dtype=torch.int32))
+    return audio
+
+
+@aot(QUIET, expected=WRAPS)
+def clamps_audio_to_a_number_that_float32_has_not():
+    """2**31 - 1 becomes 2**31 in float32, which int32 does not hold."""
+    return _long_audio("clamps_audio_to_a_number_that_float32_has_not", torch.float32)
+
+
+@aot(QUIET, twin_of="clamps_audio_to_a_number_that_float32_has_not")
+def clamps_audio_in_float64():
+    """float64 has the largest int32."""
+    return _long_audio("clamps_audio_in_float64", torch.float64)

@@ -104,28 +104,33 @@ def check_saturation(case: Case) -> None:
 
 
 def _pairs(case: Case) -> Iterator[tuple[str, str]]:
-    """(argument, result): floating-point numbers of any size, and narrow integers of the same shape.
+    """(argument, result): floating-point numbers of any size, and as many narrow integers.
+
+    int32 is narrow if a docstring says that integers saturate.
 
     Where integers inside the op saturate, as a docstring says, also floating-point results of any shape.
     """
-    inside = any(map(_SATURATES.search, sentences(case.op, of_op=True)))
+    inside, takes_large = (
+        any(map(pattern.search, sentences(case.op, of_op=True)))
+        for pattern in (_SATURATES, _TAKES_LARGE)
+    )
+    narrow = (*_CODES, torch.int32) if takes_large else _CODES
     tensors = [(name, leaf) for name, leaf in results(case.eager) if isinstance(leaf, Tensor)]
     codes = [
         (name, leaf)
         for name, leaf in tensors
-        if leaf.numel() and (leaf.dtype in _CODES or (inside and leaf.dtype in _NUMBERS))
+        if leaf.numel() and (leaf.dtype in narrow or (inside and leaf.dtype in _NUMBERS))
     ]
     if not codes:
         return
     specs = dict(case.sample_tensors())
-    takes_large = any(map(_TAKES_LARGE.search, sentences(case.op, of_op=True)))
     for name, tensor in case.inputs().tensors():
         if tensor.dtype not in _NUMBERS or not is_plain(tensor) or "[" in name:
             continue
         if not (takes_large or _takes_any_numbers(specs.get(name))):
             continue
         for result, leaf in codes:
-            if leaf.dtype in _NUMBERS or leaf.shape == tensor.shape:
+            if leaf.dtype in _NUMBERS or leaf.numel() == tensor.numel():
                 yield name, result
 
 
@@ -249,7 +254,7 @@ CHECK = Check(
     summary="narrow integers that grow with an argument end at their limits, and do not wrap",
     run=check_saturation,
     gradients=False,
-    variants=(),
+    variants=("arguments",),
     cheap=True,
     findings=FINDINGS,
     catches=(
