@@ -30,7 +30,7 @@ from .scripts import call_lines, position
 
 _MARKER = re.compile(
     r"(^|_)(ignored?|no_?data|missing|sentinel|invalid|mask(ed)?|pad(ding)?)_?"
-    r"(index|label|class|value|val|code|id|token|number)?$|^fill_?missing$"
+    r"(index|idx|label|class|value|val|code|id|token|number)?$|^fill_?missing$"
 )
 _KINDS = re.compile(r"^(Optional\[)?(int|float|number|Scalar|SymInt)\]?$")
 # A class that has a meaning of its own, whatever is ignored.

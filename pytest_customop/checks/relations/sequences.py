@@ -10,8 +10,9 @@ import torch
 
 from ...cases.argument_names import names_lengths
 from ...cases.case import Case
+from ...cases.documented import lines_about
 from ...cases.documented_batches import sentence_of_padding
-from ...cases.tensors import is_plain
+from ...cases.tensors import base_name, is_plain
 from ...declare.ops import Op
 
 _ENTRIES = 3  # of the batch that are looked at
@@ -97,6 +98,7 @@ def has_empty(case: Case, lengths: str) -> bool:
 
 def _batches(case: Case) -> Iterator[tuple[list[int], Cut]]:
     """The numbers of each argument of lengths, and its first sequence in full."""
+    said = sentence_of_padding(case.op)
     tensors = {path: tensor for path, tensor in case.inputs().tensors() if is_plain(tensor)}
     if any(names_lengths(name) and name not in tensors for name in _tensor_arguments(case.op)):
         return
@@ -112,8 +114,12 @@ def _batches(case: Case) -> Iterator[tuple[list[int], Cut]]:
             if dim != batch[name] and size >= max(longest, 2)
         ]
         sizes = {tensors[name].shape[dim] for name, dim in dims}
-        if len(sizes) != 1 or len({name for name, _ in dims}) < len(dims):  # ambiguous
+        measured = {name for name, _ in dims}
+        if len(sizes) != 1 or len(measured) < len(dims):  # ambiguous
             continue
+        about = {name for name in tensors if said in lines_about(case.op, base_name(name))}
+        if about - {path} - measured:
+            continue  # the padding is that of another argument
         (steps,) = sizes
         yield lengths.tolist(), Cut(path, 0, steps, steps, tuple(dims), batch)
 
