@@ -1,0 +1,148 @@
+"""Ops that compare something with a limit, and what they do with a number that equals it."""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from .registry import specimen
+
+aot = functools.partial(specimen, backend="aot_eager")
+WRONG = {"relations.at_limit": "wrong-side-of-limit"}
+EVENTS = (
+    torch.tensor([1.5, -0.5, 2.25, 3.0]),
+    torch.tensor([0, 4, 5, 20]),
+    10,
+)
+WINDOW = "The sum of the numbers in the window (t - window, t] that ends at the time of each."
+
+
+def _window_sums(name, starts, said=WINDOW):
+    """`starts(times, window)` are the places where windows begin."""
+
+    def kernel(x: Tensor, times: Tensor, window: int) -> Tensor:
+        check(x, times, window)
+        if bool((times[1:] < times[:-1]).any()):
+            raise ValueError("times may not decrease")
+        ends = torch.searchsorted(times, times, right=True)
+        at = torch.arange(x.shape[0])
+        inside = (at >= starts(times, window)[:, None]) & (at < ends[:, None])
+        return torch.where(inside, x, torch.zeros_like(x)).sum(-1)
+
+    def check(x, times, window):
+        if x.dim() != 1 or x.shape != times.shape or times.dtype != torch.int64 or window < 1:
+            raise ValueError("numbers (N,), a time for each, and a window, please")
+        if not x.is_floating_point():
+            raise TypeError("floating-point numbers, please")
+
+    kernel.__doc__ = f"""{said}
+
+    x: (N,) numbers.
+    times: (N,) int64, not decreasing.
+    """
+    sums = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+
+    @sums.register_fake
+    def _(x, times, window):
+        check(x, times, window)
+        return x.new_empty(x.shape)
+
+    return sums
+
+
+listed = functools.partial(aot, EVENTS, skips={"fake.symbolic": "no-second-size"})
+
+
+def _behind(times, window):
+    return torch.searchsorted(times, times - window, right=True)
+
+
+def _from(times, window):
+    return torch.searchsorted(times, times - window)
+
+
+@listed(expected=WRONG)
+def windows_have_an_event_too_many():
+    """What is exactly one window earlier counts."""
+    return _window_sums("windows_have_an_event_too_many", _from)
+
+
+@listed(twin_of="windows_have_an_event_too_many")
+def windows_are_open_at_their_start():
+    """Windows begin behind what is one window earlier."""
+    return _window_sums("windows_are_open_at_their_start", _behind)
+
+
+@listed()
+def windows_are_closed_at_their_start():
+    """As the docstring says."""
+    said = "The sum of the numbers in [t - window, t] for the time of each."
+    return _window_sums("windows_are_closed_at_their_start", _from, said)
+
+
+@listed()
+def windows_of_which_two_things_are_said():
+    """A sentence contradicts another one."""
+    said = f"{WINDOW} Those at most window earlier count."
+    return _window_sums("windows_of_which_two_things_are_said", _from, said)
+
+
+POINTS = (torch.tensor([[0.0, 0.5], [1.0, 1.5], [3.0, -1.0]]), 1.5)
+
+
+def _neighbours(name, near):
+    """How many points are near each point; `near(distances, radius)` says which."""
+
+    def kernel(points: Tensor, radius: float) -> Tensor:
+        """The number of points (N,) at a distance of at most `radius` from each of points (N, D)."""
+        if points.dim() != 2 or not points.is_floating_point() or radius <= 0:
+            raise ValueError("points (N, D), and a radius above 0, please")
+        apart = (points[:, None] - points).double().square().sum(-1).sqrt()
+        return near(apart, radius).sum(-1)
+
+    counted = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    counted.register_fake(
+        lambda points, radius: points.new_empty(points.shape[0], dtype=torch.int64)
+    )
+    return counted
+
+
+@aot(POINTS, expected=WRONG)
+def neighbours_within_the_radius():
+    """A point at the radius is none."""
+    return _neighbours("neighbours_within_the_radius", torch.lt)
+
+
+@aot(POINTS, twin_of="neighbours_within_the_radius")
+def neighbours_up_to_the_radius():
+    """A point at the radius is one."""
+    return _neighbours("neighbours_up_to_the_radius", torch.le)
+
+
+SCORES = (torch.tensor([[0.1, 0.7, -0.4], [0.9, 0.3, 0.2]]), 0.5)
+
+
+def _kept(name, keeps):
+    """Scores, of which `keeps(scores, threshold)` are kept."""
+
+    def kernel(scores: Tensor, threshold: float) -> Tensor:
+        """The scores that are >= threshold; the others become 0."""
+        if not scores.is_floating_point():
+            raise TypeError("floating-point numbers, please")
+        return torch.where(keeps(scores, threshold), scores, torch.zeros_like(scores)).contiguous()
+
+    kept = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+    kept.register_fake(lambda scores, threshold: scores.new_empty(scores.shape))
+    return kept
+
+
+@aot(SCORES, expected=WRONG)
+def loses_scores_at_the_threshold():
+    """Keeps what is larger."""
+    return _kept("loses_scores_at_the_threshold", torch.gt)
+
+
+@aot(SCORES, twin_of="loses_scores_at_the_threshold")
+def keeps_scores_at_the_threshold():
+    """Keeps what is equal, too."""
+    return _kept("keeps_scores_at_the_threshold", torch.ge)
