@@ -10,6 +10,7 @@ from .documented import sentences
 
 _LARGER = r"(greater|larger|more|longer|higher|farther|further)"
 _SMALLER = r"(less|smaller|fewer|shorter|closer|nearer|lower)"
+_OPEN = r"(?<![\w)\]])"  # no index and no call
 # Before the name of a limit, and behind it: which numbers are meant. `+`: a number that equals the limit is
 # on the side of larger ones.
 _BEFORE = (
@@ -17,8 +18,8 @@ _BEFORE = (
     (rf"((?<![<])<|(?<!not )(?<!no )\b{_SMALLER} than)\s*", "+"),
     (rf"(>=|\u2265|\bat least|\b(not|no) {_SMALLER} than)\s*", "+"),
     (rf"((?<![->=])>|(?<!not )(?<!no )\b{_LARGER} than)\s*", "-"),
-    (r"\(\s*\w+(\[\w+\])?\s*-\s*", "+"),  # (t - window, t]
-    (r"\[\s*\w+(\[\w+\])?\s*-\s*", "-"),
+    (rf"{_OPEN}\(\s*\w+(\[\w+\])?\s*-\s*", "+"),  # (t - window, t]
+    (rf"{_OPEN}\[\s*\w+(\[\w+\])?\s*-\s*", "-"),
 )
 _BEHIND = (
     (r"\s*(<=|\u2264)", "+"),
@@ -26,7 +27,15 @@ _BEHIND = (
     (r"\s*(>=|\u2265)", "-"),
     (r"\s*>(?!=)", "+"),
 )
-_END = ((r"\+\s*", r"\s*\)", "+"), (r"\+\s*", r"\s*\]", "-"))  # [t, t + window)
+_OTHER = r"`*\w+(\[\w+\])?`*"
+_AROUND = (
+    (rf"{_OPEN}[\[(][^\[\]()]*,[^\[\]()]*\+\s*", r"\s*\)", "+"),  # [t, t + window)
+    (rf"{_OPEN}[\[(][^\[\]()]*,[^\[\]()]*\+\s*", r"\s*\]", "-"),
+    (rf"{_OPEN}\[\s*", rf"\s*,\s*{_OTHER}\s*\)", "+"),  # [start, end)
+    (rf"{_OPEN}\[\s*{_OTHER}\s*,\s*", r"\s*\)", "+"),
+    (rf"{_OPEN}\(\s*", rf"\s*,\s*{_OTHER}\s*\]", "-"),
+    (rf"{_OPEN}\(\s*{_OTHER}\s*,\s*", r"\s*\]", "-"),
+)
 # What an op accepts is no limit of what it does.
 _OF_ARGUMENTS = re.compile(
     r"\b(must|has to|have to|should|raises?|rejects?|rejected|errors?|valid|allowed|expected|not supported"
@@ -40,15 +49,15 @@ def side_of_limit(op: Op, argument: str) -> tuple[str, str] | None:
     """The side on which a number that equals a limit is: `+` for that of larger numbers, `-` for the other.
 
     Args:
-        argument: whose value is the limit.
+        argument: whose value, or each of whose elements, is a limit.
 
     Returns:
         The side and the sentence that says so; None without one, or if sentences contradict each other.
     """
-    name = rf"`*\b{re.escape(argument)}\b`*(?![\w(.\[])"
+    name = rf"`*\b{re.escape(argument)}(\[\w+\])?(?![\w(.\[])`*"
     patterns = [(before + name, side) for before, side in _BEFORE]
     patterns += [(name + behind, side) for behind, side in _BEHIND]
-    patterns += [(before + name + behind, side) for before, behind, side in _END]
+    patterns += [(before + name + behind, side) for before, behind, side in _AROUND]
     said: dict[str, str] = {}
     for sentence in sentences(op, of_op=True):
         for clause in re.split(r";|\. ", sentence):

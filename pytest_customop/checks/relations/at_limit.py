@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -29,6 +30,8 @@ from .compare import in_double_if_taken
 from .scripts import call_lines, position
 
 _NUMBERS = ("int", "float", "number", "Scalar", "SymInt", "Optional[int]", "Optional[float]")
+_TENSORS = ("Tensor", "Optional[Tensor]")
+_TRIED = 4  # elements of a tensor, and limits in another one
 _PARTS = 64  # of a floating-point limit: how near the numbers beside it are
 _FAR = 8  # times the limit: what is apart from everything
 _JUMP = 8.0  # times the change over the next step, which is as long
@@ -44,11 +47,12 @@ class _Trial(NamedTuple):
 
     Args:
         limit: the argument.
-        value: its value.
+        value: its value; 0 for a tensor, whose element is changed instead of the quantity.
         step: to the numbers beside it.
         paths: of the tensors that are changed.
         what: is the quantity, for a message.
-        code: of the changed tensor, with the names `x`, `n` (the quantity) and `far`.
+        code: of each changed tensor, with the names `x`, `n` (the quantity) and `far`.
+        element: of a tensor that is the limit, for a message.
     """
 
     limit: str
@@ -57,6 +61,7 @@ class _Trial(NamedTuple):
     paths: tuple[str, ...]
     what: str
     code: tuple[str, ...]
+    element: str = ""
 
     def changed(self, path: str, tensor: Tensor, number: float) -> Tensor:
         """A tensor of the arguments, for another value of the quantity."""
@@ -64,10 +69,9 @@ class _Trial(NamedTuple):
             return tensor
         code = self.code[self.paths.index(path)]
         x = tensor.detach().clone(memory_format=torch.contiguous_format)
-        far = _FAR * self.value
-        if not x.dtype.is_floating_point:
-            number, far = int(number), int(far)
-        new: Tensor = eval(code, {"torch": torch, "x": x, "n": number, "far": far})
+        kind = float if x.dtype.is_floating_point else int
+        names = {"torch": torch, "x": x, "n": kind(number), "far": kind(_FAR * self.value)}
+        new: Tensor = eval(code, names)
         return new.to(tensor.dtype)
 
 
@@ -103,8 +107,8 @@ def check_at_limit(case: Case) -> None:
         larger = "larger" if side == "+" else "smaller"
         raise fail(
             "wrong-side-of-limit",
-            f"{case.op.name}: with {trial.what} equal to {trial.limit}={_plain(trial.value)}, {name} is as "
-            f"with a {larger} one",
+            f"{case.op.name}: with {trial.what} equal to "
+            f"{trial.element or f'{trial.limit}={_plain(trial.value)}'}, {name} is as with a {larger} one",
             docstring_says(said),
             repro=_script(case, broken),
         )
@@ -115,7 +119,8 @@ def _plain(number: float) -> str:
 
 
 def _limits(op: Op) -> list[str]:
-    names = [argument.name for argument in op.arguments if str(argument.type) in _NUMBERS]
+    kinds = (*_NUMBERS, *_TENSORS)
+    names = [argument.name for argument in op.arguments if str(argument.type) in kinds]
     return [name for name in names if side_of_limit(op, name)]
 
 
@@ -124,9 +129,34 @@ def _trials(case: Case) -> Iterator[_Trial]:
     for name in _limits(case.op):
         argument = next(each for each in case.op.arguments if each.name == name)
         value = values.get(name, argument.default_value)
-        if type(value) not in (int, float) or not 0 < value < _MOST:
+        if str(argument.type) in _TENSORS:
+            yield from _of_limits(case, name)
+        elif type(value) in (int, float) and 0 < value < _MOST:
+            yield from _of_limit(case, name, value)
+
+
+def _of_limits(case: Case, limits: str) -> Iterator[_Trial]:
+    """The first elements of another tensor, and an element of the limits that becomes equal to each."""
+    tensors = dict(case.inputs().tensors())
+    if limits not in tensors or limits in case.op.mutated or not is_plain(tensors[limits]):
+        return
+    dtype = tensors[limits].dtype
+    if not (dtype.is_floating_point or dtype in (torch.int32, torch.int64)):
+        return
+    for path, tensor in tensors.items():
+        if path == limits or tensor.dtype != dtype or not is_plain(tensor):
             continue
-        yield from _of_limit(case, name, value)
+        numbers = tensor.detach().flatten()
+        for at, to in itertools.product(range(min(len(numbers), _TRIED)), range(_TRIED)):
+            apart = (numbers - numbers[at]).abs().double()
+            apart = apart[apart > 0]
+            step = float(apart.min()) / _PARTS if dtype.is_floating_point and len(apart) else 1
+            if to >= tensors[limits].numel() or bool((apart <= 2 * step).any()):
+                continue
+            new = f"{numbers[at].item()!r} - n"
+            code = f"x.flatten().index_fill(0, torch.tensor([{to}]), {new}).view(x.shape)"
+            what, element = f"element {at} of {path}", f"element {to} of {limits}"
+            yield _Trial(limits, 0, step, (limits,), what, (code,), element)
 
 
 def _of_limit(case: Case, limit: str, value: float) -> Iterator[_Trial]:
@@ -199,7 +229,9 @@ def _side(calls: Caller, trial: _Trial) -> tuple[str, str] | None:
 
 
 def _results(calls: Caller, trial: _Trial, number: float) -> Leaves | None:
-    arguments = with_argument(calls.case.inputs(), trial.limit, trial.value)
+    arguments = calls.case.inputs()
+    if not trial.element:
+        arguments = with_argument(arguments, trial.limit, trial.value)
     changed = arguments.map_distinct(lambda path, tensor: trial.changed(path, tensor, number))
     return copied_results(calls(changed))
 
@@ -226,16 +258,18 @@ def _side_of(values: list[Tensor]) -> str | None:
 
 def _script(case: Case, broken: _Broken) -> str:
     trial = broken.trial
-    changes = ""
+    tensors, changes = dict(case.inputs().tensors()), ""
     for path, code in zip(trial.paths, trial.code, strict=True):
         place = expression(case, path)
-        changes += f"    x, far = {place}.detach(), {_FAR * trial.value!r}\n"
+        kind = float if tensors[path].dtype.is_floating_point else int
+        changes += f"    x, far = {place}.detach(), {kind(_FAR * trial.value)!r}\n"
         changes += f"    {place} = ({code}).to(x.dtype)\n"
+    set_limit = "" if trial.element else f"    {expression(case, trial.limit)} = {trial.value!r}\n"
     at, step = position(case, broken.result), trial.step if broken.side == "-" else -trial.step
     return (
         call_lines(broken.result)
         + "\ndef result(n):\n    args, kwargs = inputs()\n    args = list(args)\n"
-        + f"    {expression(case, trial.limit)} = {trial.value!r}\n{changes}"
+        + f"{set_limit}{changes}"
         + f"    return call(args, kwargs)[{at}].double()\n\n\n"
         + f"got, right = result({trial.value!r}), result({trial.value + step!r})\n"
         + f"wrong = result({trial.value - step!r})\n"
@@ -285,7 +319,8 @@ CHECK = Check(
         "`<` instead of `<=`, and intervals that are open at the wrong end. A docstring compares something "
         "with a number among the arguments, as in `distance <= radius`, (t - window, t] or at least "
         "`threshold`. An element of a tensor, the difference of two numbers, or the distance of two "
-        "points, becomes equal to it, a little smaller and a little larger. If a result jumps there, it "
+        "points, becomes equal to it, a little smaller and a little larger. Limits may also be the "
+        "elements of a tensor, as in `starts[w] <= t < ends[w]`. If a result jumps there, it "
         "must jump on the documented side."
     ),
     cannot_see=(
