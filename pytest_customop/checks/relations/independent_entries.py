@@ -11,7 +11,7 @@ from ...core.wording import docstring_says
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
-from ..values.memory.calls import skip_if_incomparable
+from ..values.memory.calls import expression, skip_if_incomparable
 from ..values.memory.limited_copy import answer_if_taken
 from .compare import is_so_in_double
 from .entries.alone import AloneEntries, independent_entries
@@ -29,6 +29,7 @@ class _Broken(NamedTuple):
         place: the place of the wrong one among them.
         wrong: its results among them and alone.
         along: as in `Rearranged.taken`.
+        mirrored: how many entries are there once more, with dim 1 in reverse, behind the others.
     """
 
     group: DimGroup
@@ -36,6 +37,7 @@ class _Broken(NamedTuple):
     place: int
     wrong: Wrong
     along: Along
+    mirrored: int = 0
 
 
 def _says_so(op: Op) -> bool:
@@ -49,10 +51,13 @@ def check_independent_entries(case: Case) -> None:
     broken = answer_if_taken(case, _answer, reason)
     if broken is not None:
         entry, wrong = broken.entries[broken.place], broken.wrong
+        copies = ""
+        if broken.mirrored:
+            copies = f", where {broken.mirrored} and more are those before with dim 1 in reverse"
         raise fail(
             "entry-depends-on-others",
             f"{case.op.name}: entry {entry} along {broken.group} gives something else among the entries "
-            f"{[*broken.entries]} (place {broken.place}) than alone: {wrong.name}: {wrong.text}",
+            f"{[*broken.entries]} (place {broken.place}{copies}) than alone: {wrong.name}: {wrong.text}",
             docstring_says(sentence_of_independence(case.op)),
             repro=_script(case, broken),
             picture=wrong.picture,
@@ -72,10 +77,28 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
         for order, place, wrong in broken:
             if _is_wrong_again(alone, order, place):
                 return True, _Broken(alone.group, order, place, wrong, alone.along)
+        found = _broken_behind_its_mirror(alone)
+        if found is not None:
+            return True, found
     return is_learned, None
 
 
-def _is_wrong_again(alone: AloneEntries, order: Sequence[int], place: int) -> bool:
+def _broken_behind_its_mirror(alone: AloneEntries) -> _Broken | None:
+    """An entry that gives something else behind one that ends with what it begins with."""
+    mirrored = alone.mirrored()
+    if not mirrored.each_is_taken:
+        return None
+    for order in mirrored.pairs_of_mirrored():
+        found = mirrored.wrong(order)
+        if found is not None and _is_wrong_again(mirrored, order, found[0], is_mirrored=True):
+            group, along = mirrored.group, mirrored.along
+            return _Broken(group, order, *found, along, mirrored=group.size // 2)
+    return None
+
+
+def _is_wrong_again(
+    alone: AloneEntries, order: Sequence[int], place: int, *, is_mirrored: bool = False
+) -> bool:
     """Whether the entry is wrong once more and, if the op supports it, in double precision."""
     again = alone.wrong(order)
     if again is None or again[0] != place:
@@ -83,6 +106,8 @@ def _is_wrong_again(alone: AloneEntries, order: Sequence[int], place: int) -> bo
 
     def ask(case: Case) -> bool:
         wide = AloneEntries(case, alone.group)
+        if is_mirrored:
+            wide = AloneEntries(case, alone.group._replace(size=alone.group.size // 2)).mirrored()
         return not wide.each_is_taken or wide.wrong(order) is not None
 
     return is_so_in_double(alone.case, ask)
@@ -91,11 +116,28 @@ def _is_wrong_again(alone: AloneEntries, order: Sequence[int], place: int) -> bo
 def _script(case: Case, broken: _Broken) -> str:
     place = broken.place
     return (
-        rearranging_lines(case, broken.group, broken.wrong, broken.along)
+        _mirroring_lines(case, broken)
+        + rearranging_lines(case, broken.group, broken.wrong, broken.along)
         + f"entries = torch.tensor({[*broken.entries]})\n"
         + f"got, alone = call(entries), call(entries[{place} : {place + 1}])\n"
         + f"assert_close(got[{place} : {place + 1}], alone)\n"
     )
+
+
+def _mirroring_lines(case: Case, broken: _Broken) -> str:
+    """Lines that replace `inputs()` by one with entries that are there twice; none if none are."""
+    if not broken.mirrored:
+        return ""
+    lines = ["given = inputs", "", "", "def inputs():", "    args, kwargs = given()"]
+    lines.append("    args = list(args)")
+    tensors = dict(case.inputs().tensors())
+    for path, _ in broken.group.dims:
+        place = expression(case, path)
+        first = f"{place}.detach()[:{broken.mirrored}]"
+        other = f"{first}.flip(1)" if tensors[path].dim() > 1 else first
+        requires = f".requires_grad_({place}.requires_grad)"
+        lines.append(f"    {place} = torch.cat([{first}, {other}]){requires}")
+    return "\n".join([*lines, "    return args, kwargs", "", "", ""])
 
 
 FINDINGS = {
@@ -141,7 +183,8 @@ CHECK = Check(
     catches=(
         'Entries that influence each other although a docstring calls them independent ("each row on its '
         "own\"): a value carried from row to row, a buffer that is not cleared. The sample's entries are "
-        "taken alone, in reverse, and drawn with repetition. A docstring that most orders contradict is "
+        "taken alone, in reverse, drawn with repetition, and behind a copy of themselves whose dim 1 is in "
+        "reverse, so that it ends with what they begin with. A docstring that most orders contradict is "
         "not believed."
     ),
     cannot_see=(

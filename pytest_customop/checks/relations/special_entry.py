@@ -85,6 +85,12 @@ _SPECIALS = (
     ),
     _Special("is a thousand times as large", "1000 * entry", _is_wide, spoils_only=True),
     _Special(
+        "has the opposite sign in one argument",
+        "-entry",
+        lambda tensor: is_differentiable(tensor.dtype),
+        in_one=True,
+    ),
+    _Special(
         "repeats its first integer",
         "entry.flatten()[0].expand_as(entry)",
         _holds_integers,
@@ -150,12 +156,13 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
 
 
 def _broken(alone: AloneEntries) -> _Broken | None:
-    """A special entry that is wrong among the others at both ends of the batch; None without one."""
-    places = (alone.count - 1, 0)
+    """A special entry that is wrong among the others at two places of the batch; None without one."""
+    places = dict.fromkeys((alone.count - 1, 0, alone.count // 2))
     before = alone.taken(range(alone.count)) or {}
     for special in _SPECIALS:
-        found = [_broken_at(alone, special, place, before) for place in places]
-        if None not in found:
+        tried = (_broken_at(alone, special, place, before) for place in places)
+        found = [broken for broken in tried if broken is not None]
+        if len(found) > 1:
             return found[0]
     return None
 
@@ -251,8 +258,8 @@ FINDINGS = {
     "entry-affects-batch": Explanation(
         meaning=(
             "Each entry of a batch gives the same alone as among the others of the sample. But if one is "
-            "all zeros, a thousand times as large, or repeats one integer, this does not hold for it, or "
-            "for the others."
+            "all zeros, a thousand times as large, of the opposite sign, or repeats one integer, this does "
+            "not hold for it, or for the others."
         ),
         why=(
             "One degenerate entry, a singular matrix, an empty mask, an outlier, spoils its whole batch, "
@@ -297,8 +304,9 @@ CHECK = Check(
         "singular, the maximum of all rows subtracted from each, a loop that ends when the first is done. "
         "The check first learns that the entries of the sample are independent: each gives the same alone "
         "as among the others, in any order, and with repetitions. Then one entry becomes zeros, or a "
-        "thousand times as large, or repeats its first integer in one tensor. It must give the same as "
-        "alone, and the others must not change; with large numbers, they only must stay finite."
+        "thousand times as large, or gets the opposite sign or repeats its first integer in one tensor. "
+        "It must give the same as alone, and the others must not change; with large numbers, they only "
+        "must stay finite."
     ),
     cannot_see=(
         "Entries along other dims than the first, results without a dim for the entries, and samples with "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from ....cases.arguments import Arguments
 from ....cases.case import Case
 from ....cases.documented_shapes import may_have_entries
 from ....cases.tensors import base_name, is_plain
@@ -16,6 +17,7 @@ from .groups import DimGroup
 
 _ENTRIES = 6  # that are looked at; more would show no more
 _ORDERS = 10
+_MIRRORED = 3  # entries, which are there twice then
 
 
 def first_dims(case: Case) -> Iterator[DimGroup]:
@@ -39,13 +41,16 @@ class AloneEntries:
 
     Args:
         case, group: whose entries are taken.
+        arguments: as in `Rearranged`.
     """
 
-    def __init__(self, case: Case, group: DimGroup) -> None:
+    def __init__(
+        self, case: Case, group: DimGroup, arguments: Callable[[], Arguments] | None = None
+    ) -> None:
         self.case = case
         self.group = group
         self.count = min(group.size, _ENTRIES)
-        self._calls = Rearranged(case, group)
+        self._calls = Rearranged(case, group, arguments)
         whole = self._calls.whole or {}
         self.along: Along = {
             name: 0
@@ -90,10 +95,41 @@ class AloneEntries:
         ]
         return [*dict.fromkeys((tuple(reversed(range(count))), *map(tuple, drawn)))]
 
+    def mirrored(self) -> AloneEntries:
+        """The first entries, and then each of them with its steps along dim 1 in reverse.
+
+        Such an entry begins with that with which the other one ends.
+        """
+        kept = min(self.count, _MIRRORED)
+
+        def arguments() -> Arguments:
+            return mirrored(self.case.inputs(), self.group, kept)
+
+        return AloneEntries(self.case, self.group._replace(size=2 * kept), arguments)
+
+    def pairs_of_mirrored(self) -> list[tuple[int, ...]]:
+        """Each entry before and behind its other self."""
+        kept = self.count // 2
+        return [(entry, kept + entry, entry) for entry in range(kept)]
+
     def _results(self, results: Results) -> Mapping[str, Any]:
         """The results, and the gradients, that have a dim for the entries."""
         names = {*self.along, *(GRADIENT + path for path, _ in self.group.dims)}
         return {name: value for name, value in results.items() if name in names}
+
+
+def mirrored(arguments: Arguments, group: DimGroup, kept: int) -> Arguments:
+    """The arguments with the first entries of a group, and these once more with dim 1 in reverse."""
+    paths = {path for path, _ in group.dims}
+
+    def changed(path: str, tensor: torch.Tensor) -> torch.Tensor:
+        if path not in paths:
+            return tensor
+        first = tensor.detach()[:kept]
+        other = first.flip(1) if first.dim() > 1 else first
+        return torch.cat([first, other]).requires_grad_(tensor.requires_grad)
+
+    return arguments.map_distinct(changed)
 
 
 def independent_entries(case: Case) -> Iterator[AloneEntries]:
