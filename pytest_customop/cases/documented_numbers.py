@@ -62,6 +62,12 @@ _LIMIT = re.compile(
     re.I,
 )
 
+_MISSING = re.compile(
+    r"\bNaN (?P<first>\w{3,}) (is|are|counts? as) (missing|absent|gaps?|ignored|skipped|left out)\b"
+    r"|\bNaN (marks?|means?|is|stands for) (an? )?(missing|absent) (?P<second>\w{3,})",
+    re.I,
+)
+
 
 def may_exceed_sizes(op: Op, argument: str) -> bool:
     """Whether a sentence says what the op does where a size is below a number: `fewer rows than k`."""
@@ -84,7 +90,17 @@ def gives_meaning_to(number: str, op: Op, argument: str) -> bool:
     named = re.compile(rf"(?<![\w.]){re.escape(number)}s?\b", re.I)
     about = (_OR_INFINITE.sub("", clause) for clause in _clauses_about(op, argument))
     said = any(named.search(clause) and not _UNWANTED.search(clause) for clause in about)
-    return said or (number == "-inf" and _are_all_finite_or_infinite(op))
+    if number == "nan":
+        return said or _has_missing(op, argument)
+    return said or _are_all_finite_or_infinite(op)
+
+
+def _has_missing(op: Op, argument: str) -> bool:
+    """Whether a sentence says "NaN readings are missing", and the argument is said to have readings."""
+    about = " ".join(naming(op, argument))
+    matches = (_MISSING.search(sentence) for sentence in sentences(op, of_op=True))
+    words = (match["first"] or match["second"] for match in matches if match is not None)
+    return any(re.search(rf"\b{word.rstrip('s')}s?\b", about, re.I) for word in words)
 
 
 def _are_all_finite_or_infinite(op: Op) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
+import torch
 from torch import Tensor
 
 from ...cases.case import Case
 from ...cases.documented_gradients import is_differentiable_by
+from ...cases.documented_numbers import gives_meaning_to
 from ...cases.run import Run
 from ...cases.tensors import Copier, base_name, is_differentiable, is_plain
 from ...core import rng
@@ -35,7 +37,8 @@ def with_script(
         return raised
     elements = sum(tensor.numel() for _, tensor in case.inputs().differentiable())
     at_ties = raised.finding.code == AT_TIES
-    lines = gradcheck_script(call, options_of(case), elements, ties=at_ties)
+    missing = bool(missing_numbers(case, case.inputs().differentiable()))
+    lines = gradcheck_script(call, options_of(case), elements, ties=at_ties, missing=missing)
     return CheckFailed(dataclasses.replace(raised.finding, repro=lines))
 
 
@@ -73,6 +76,19 @@ class Float64Op:
                     "checker-limit",
                     f"finite differences need dense tensors, and `{name}` is not one",
                 )
+        # Where a docstring gives NaN a meaning, it is no number to take a derivative by.
+        self._missing = missing_numbers(self.case, self.inputs)
+        self._undefined: dict[str, Tensor] | None = None  # elements of outputs, once they are known
+        self.inputs = [(name, self._without_missing(name, tensor)) for name, tensor in self.inputs]
+
+    def _without_missing(self, name: str, tensor: Tensor) -> Tensor:
+        if name not in self._missing:
+            return tensor
+        return tensor.detach().nan_to_num(nan=0.0).requires_grad_()
+
+    def _with_missing(self, name: str, tensor: Tensor) -> Tensor:
+        missing = self._missing.get(name)
+        return tensor if missing is None else torch.where(missing, torch.nan, tensor)
 
     def constants(self) -> set[str]:
         """The inputs without a gradient, unless the mark, the sample or a docstring requires one."""
@@ -109,9 +125,12 @@ class Float64Op:
         copier = Copier()
         paths = iter([path for path, _ in self._template.tensors()])
         inputs = {name for name, _ in self.inputs}
-        arguments = self._template.map(
-            lambda leaf: next(rest) if next(paths) in inputs else copier(leaf).detach()
-        )
+
+        def argument(leaf: Tensor) -> Tensor:
+            path = next(paths)
+            return self._with_missing(path, next(rest)) if path in inputs else copier(leaf).detach()
+
+        arguments = self._template.map(argument)
         rng.seed(self.case.seed)
         try:
             run = Run(arguments, arguments.call())
@@ -123,7 +142,30 @@ class Float64Op:
                 raise skip(
                     "checker-limit", f"finite differences need dense tensors, and {name} is not one"
                 )
-        return run.outputs
+        return self._defined(run.outputs) if self._missing else run.outputs
+
+    def _defined(self, outputs: Named) -> Named:
+        """The outputs with 0 where they are NaN because a number is missing."""
+        if self._undefined is None:
+            self._undefined = {name: output.isnan() for name, output in outputs}
+        found = []
+        for name, output in outputs:
+            undefined = self._undefined.get(name)
+            if undefined is not None and undefined.shape == output.shape:
+                output = torch.where(undefined, torch.zeros_like(output), output)
+            found.append((name, output))
+        return found
+
+
+def missing_numbers(case: Case, inputs: Named) -> dict[str, Tensor]:
+    """By input, where it is NaN, if a docstring gives that a meaning for each input that has some."""
+    missing = {
+        name: tensor.isnan()
+        for name, tensor in inputs
+        if tensor.numel() and bool(tensor.isnan().any())
+    }
+    known = all(gives_meaning_to("nan", case.op, base_name(name)) for name in missing)
+    return missing if known else {}
 
 
 def no_float64(why: str) -> CheckSkipped:

@@ -60,12 +60,28 @@ CALL(projected, steps, OPTIONS)
 _WHOLE = "\nCALL(function, leaves, OPTIONS, check_undefined_grad=False, nondet_tol=1e-5)\n"
 
 
+_MISSING = """
+# NaN stands for missing numbers: there is no derivative by them, nor of a result that is NaN.
+missing = [each.isnan() for each in leaves]
+leaves = tuple(each.detach().nan_to_num(nan=0.0).requires_grad_() for each in leaves)
+plain_function = function
+
+
+def function(*values):
+    found = plain_function(
+        *(torch.where(gone, torch.nan, each) for gone, each in zip(missing, values))
+    )
+    return tuple(torch.where(each.isnan(), 0, each) for each in found)
+
+"""
 _ANY = "torch.randn_like(each).sign()"
 # One number for all elements of a value.
 _TIED = "torch.randn(each.numel(), dtype=each.dtype)[each.unique(return_inverse=True)[1]]"
 
 
-def gradcheck_script(call: str, options: GradOptions, elements: int, *, ties: bool = False) -> str:
+def gradcheck_script(
+    call: str, options: GradOptions, elements: int, *, ties: bool = False, missing: bool = False
+) -> str:
     """Lines that call `gradcheck` or `gradgradcheck`.
 
     Args:
@@ -73,8 +89,9 @@ def gradcheck_script(call: str, options: GradOptions, elements: int, *, ties: bo
         options: step and tolerances.
         elements: of the inputs. If they are many, derivatives along random directions are checked.
         ties: whether to use directions that keep equal elements equal, for any number of elements.
+        missing: whether NaN among the inputs stands for missing numbers.
     """
-    lines = _FUNCTION + (_PROJECTED if ties or elements > _LARGE else _WHOLE)
+    lines = _FUNCTION + _MISSING * missing + (_PROJECTED if ties or elements > _LARGE else _WHOLE)
     lines = lines.replace("DIRECTION", _TIED if ties else _ANY)
     settings = f"eps={options.eps!r}, atol={options.atol!r}, rtol={options.rtol!r}"
     return lines.replace("CALL(", f"{call}(").replace("OPTIONS", settings)
