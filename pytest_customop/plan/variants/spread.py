@@ -26,17 +26,19 @@ _SHARE = 0.4  # of the bounds: one sign is enough
 _ANY = (-math.inf, math.inf)
 _BURST = 1e4
 _SMALL = 1e-4  # its square is lost beside 1 in float32
+_TINY = 4e-5
 _AXES = 4  # coordinates, or the numbers of a quaternion
 _LONG = 16  # elements of a dim that some are few of
 _UNEVEN = 0.25  # the share by which equal values change
-_MOST_UNEVEN = 3  # tensors
+_MOST_ALONE = 3  # tensors, each alone
 
 
 def magnitudes(view: SampleView) -> Iterator[Step]:
     """Every floating-point tensor with values from 1e-3 to 1e3, with large ones, with nearly equal ones.
 
     For a softmax, also with values far below 0, where exponentials vanish. If a docstring promises digits,
-    also with some values among many that are much larger, and with rows that are nearly parallel.
+    also with some values among many that are much larger, with rows that are nearly parallel, and with one
+    tensor near 0.
     """
     yield from _spread(view, "magnitudes", _HIGHEST, 5)
     yield from _uniform(view, "wide", (-_WIDE, _WIDE), 6)
@@ -46,6 +48,36 @@ def magnitudes(view: SampleView) -> Iterator[Step]:
     if promises_digits(view.op):
         yield from _burst(view)
         yield from _parallel(view)
+        yield from _tiny(view)
+
+
+def _tiny(view: SampleView) -> Iterator[Step]:
+    """One tensor with values near 0, where differences such as 1 - exp(-x) lose their digits."""
+    floats = [tensor for tensor in view.tensors if tensor.dtype in (torch.float32, torch.float64)]
+    for tensor in floats[:_MOST_ALONE]:
+        values = None if tensor.mutated else _near_zero(tensor)
+        if values is not None:
+            spec = replace(tensor.spec, low=None, high=None, fill=None, values=values)
+            description = f"{tensor.path}: values of at most {_TINY:g}"
+            yield Step(
+                f"{tensor.path}.tiny", description, {tensor.path: spec}, 6, reads_beyond=True
+            )
+
+
+def _near_zero(tensor: TensorArgument) -> torch.Tensor | None:
+    """Values near 0, which are sorted if those of the sample are; None if its range has none."""
+    if not 1 < math.prod(tensor.shape) <= MOST_LISTED:
+        return None
+    if tensor.spec.values is not None and tensor.value_limits is None:
+        listed = tensor.listed.to(torch.float64)
+        low, high = float(listed.min()), float(listed.max())
+        in_range = math.isfinite(high) and (low == 0 or (low > 0 and tensor.at_least_zero))
+        return listed * (_TINY / high) if in_range and high > _TINY else None
+    low, high = tensor.value_limits or _ANY
+    if (low > _TINY / 4 and not tensor.at_least_zero) or high < _TINY:
+        return None
+    drawn = torch.rand(tensor.shape, generator=_generator(tensor), dtype=torch.float64)
+    return _TINY * (1 + 3 * drawn) / 4
 
 
 def _burst(view: SampleView) -> Iterator[Step]:
@@ -123,7 +155,7 @@ def uneven(view: SampleView) -> Iterator[Step]:
     """
     constants = [(tensor, _constant(tensor)) for tensor in view.tensors]
     known = [(tensor, value) for tensor, value in constants if value is not None]
-    for tensor, value in known[:_MOST_UNEVEN]:
+    for tensor, value in known[:_MOST_ALONE]:
         drawn = _UNEVEN * torch.rand(
             tensor.shape, generator=_generator(tensor), dtype=torch.float64
         )
