@@ -12,7 +12,7 @@ import torch
 
 from ..declare.ops import Op
 from .documentation import mention, mention_of_others
-from .documented import lines_about, pads_with_negative, sentences
+from .documented import lines_about, naming, pads_with_negative, sentences
 
 _RAISES = r"\b(raise[sd]?|reject(s|ed)?|[A-Z]\w*Error)\b"
 _DTYPE_NAME = r"\b(b?float(16|32|64|8\w*)|double|u?int(8|16|32|64)|complex(64|128)|bool)\b"
@@ -36,12 +36,17 @@ _OF_CATEGORY = {"integer": (torch.int32, torch.int64), "complex": (torch.complex
 _OUTSIDE = re.compile(
     r"\b(outside|out[ -]of[ -](range|bounds)|not in \[0|in \[0|beyond)\b|\bin \[0|0 ?<=", re.I
 )
+_KIND_OUTSIDE = re.compile(
+    r"\b(an?|any) (?P<noun>[a-z]{3,}) (outside|out of (range|bounds)|not in)\b", re.I
+)
 # About positions: one may be equal to a size.
 _UP_TO_SIZE = re.compile(r"<= ?\w+\b(?! ?<)|\b(at most|inclusive|up to)\b|, ?\w+\]")
 _NEGATIVE = re.compile(r"\bnegative\b|\bbelow (0|zero)\b|< ?0\b|>= ?0\b", re.I)
 _ELSE = re.compile(
     r"\b(pad(ding|ded)?|ignor\w*|-\d+|miss(ing|es)|clamp(s|ed)?|wrap(s|ped)?)\b|-\d", re.I
 )
+# Numbers that are rejected, too.
+_EXAMPLES = re.compile(r"\b(such as|like|including|even) [^,.;]*", re.I)
 
 
 def rejected_dtypes(op: Op) -> tuple[str, tuple[torch.dtype, ...]] | None:
@@ -75,9 +80,9 @@ def rejected_positions(op: Op, argument: str) -> tuple[str, bool] | None:
     """
     if pads_with_negative(op):
         return None
-    for sentence in _sentences_about(op, argument):
+    for sentence in (*_sentences_about(op, argument), *_sentences_of_its_kind(op, argument)):
         text = _in_one_line(sentence)
-        if not re.search(_RAISES, text) or _ELSE.search(text):
+        if not re.search(_RAISES, text) or _ELSE.search(_EXAMPLES.sub("", text)):
             continue
         if _OUTSIDE.search(text):
             return text, True
@@ -100,6 +105,18 @@ def _sentences_about(op: Op, argument: str) -> Iterator[str]:
     for part in [*about, *filter(named.search, parts)]:
         if not other.search(_rest(part)):
             yield part
+
+
+def _sentences_of_its_kind(op: Op, argument: str) -> Iterator[str]:
+    """Sentences about "a player outside ..." where an argument is said to have players."""
+    clauses = (clause for sentence in naming(op, argument) for clause in sentence.split(";"))
+    named = re.compile(mention(argument))
+    about = " ".join(clause for clause in clauses if named.search(clause))
+    for sentence in sentences(op, of_op=True):
+        for part in _parts(sentence):
+            kind = _KIND_OUTSIDE.search(part)
+            if kind is not None and re.search(rf"\b{kind['noun']}s?\b", about, re.I):
+                yield part[: kind.end()] + part[kind.end() :].partition(",")[0]
 
 
 def _parts(text: str) -> list[str]:

@@ -6,6 +6,7 @@ import functools
 import re
 
 from ..declare.ops import Op
+from .documentation import mention_of_others
 from .documented import lines_about, naming, sentences
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
@@ -13,7 +14,7 @@ _CLOSED = re.compile(rf"\[\s*{_NUMBER}\s*,\s*{_NUMBER}\s*\]")
 # The two ends may mean the same, or an end may have a meaning of its own.
 SPECIAL_ENDS = re.compile(
     r"\b(wrap\w*|period\w*|modulo|cyclic|circular|remainder|hue|phases?|turns?|exactly|strictly|exclusive"
-    r"|excluded|disable[sd]?|at or (above|below)|on or (outside|beyond))\b",
+    r"|excluded|disable[sd]?|(is|are) [<>]=|at or (above|below)|on or (outside|beyond))\b",
     re.I,
 )
 # In a sentence about an argument: that it may be at the ends of its range.
@@ -39,8 +40,11 @@ def closed_ranges(op: Op, argument: str) -> tuple[tuple[float, float], ...]:
     """
     texts = sentences_on_ranges(op)
     named = re.compile(rf"\b{re.escape(argument.removesuffix('s'))}s?\b", re.I)
+    others = re.compile(mention_of_others(op, argument))
     about = [lines_about(op, argument), *filter(named.search, texts)] if texts else []
-    found = [match.groups() for text in about for match in _CLOSED.finditer(text)]
+    parts = [part for text in about for part in re.split(r"[.;]\s", text)]
+    own = [part for part in parts if named.search(part) or not others.search(part)]
+    found = [match.groups() for part in own for match in _CLOSED.finditer(part)]
     pairs = [(float(low), float(high)) for low, high in found]
     return tuple((low, high) for low, high in dict.fromkeys(pairs) if low <= 0 < high)
 

@@ -11,6 +11,11 @@ from .documented import sentences
 _EQUAL = (
     r"\b(ties?|tied)\b|\b(equal|identical|same|equally)[- ](\w+ )?(scor\w*|keys?|values?|distances?|ranks?"
     r"|priorit\w+|costs?|weights?|logits?|probabilit\w+|elements?|entries|items|numbers|confidences?)\b"
+    r"|\b(occurs?|appears?) (more than once|several times|again|twice)\b"
+)
+# Which number is repeated, and not which of them counts.
+_REPEATED = re.compile(
+    r"\b((?P<most>high|larg|great)|low|small)est (?=(?P<noun>\w+) (occurs?|appears?)\b)", re.I
 )
 _ORDER = (
     r"\b(stabl[ey]|in order|(keeps?|original|input|list|index|their|row) order|order (of|in which)"
@@ -58,9 +63,10 @@ def promises_order(op: Op) -> bool:
 
 
 def _promises(op: Op) -> list[str]:
+    said = (_REPEATED.sub("", sentence) for sentence in sentences(op, of_op=True))
     return [
         sentence
-        for sentence in sentences(op, of_op=True)
+        for sentence in said
         if (_PROMISED.search(sentence) or _STABLE.search(sentence))
         and not _NOT_SAID.search(sentence)
     ]
@@ -80,6 +86,13 @@ def direction_of(op: Op, argument: str) -> int:
     """
     if not first_comes_first(op):
         return 0
+    repeated = [
+        match
+        for match in map(_REPEATED.search, sentences(op, of_op=True))
+        if match is not None and match["noun"].rstrip("s") == argument.rstrip("s")
+    ]
+    if repeated:  # the first of the highest counts as if the others were a little lower
+        return -1 if repeated[0]["most"] else 1
     named = re.compile(rf"\b{re.escape(argument.rstrip('s'))}s?\b", re.I)
     said = [sentence for sentence in _promises(op) if named.search(sentence)]
     falls, rises = (any(map(words.search, said)) for words in (_FALLS, _RISES))
