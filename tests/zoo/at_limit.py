@@ -146,3 +146,78 @@ def loses_scores_at_the_threshold():
 def keeps_scores_at_the_threshold():
     """Keeps what is equal, too."""
     return _kept("keeps_scores_at_the_threshold", torch.ge)
+
+
+INTERVALS = (
+    torch.tensor([1, 4, 9, 30]),
+    torch.tensor([0, 5]),
+    torch.tensor([3, 20]),
+)
+
+
+def _counted(name, right):
+    """How many times are in each interval; `right` says on which side of an end its equals are."""
+
+    def kernel(times: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+        """The number of times t with starts[i] <= t < ends[i].
+
+        times: (N,) int64, not decreasing.
+        starts, ends: (W,) int64.
+        """
+        check(times, starts, ends)
+        if bool((times[1:] < times[:-1]).any()) or bool((ends < starts).any()):
+            raise ValueError("times may not decrease, and intervals end after they start")
+        last = torch.searchsorted(times, ends, right=right)
+        return last - torch.searchsorted(times, starts)
+
+    def check(times, starts, ends):
+        if times.dim() != 1 or starts.dim() != 1 or starts.shape != ends.shape:
+            raise ValueError("times, and a start and an end for each interval, please")
+        if {times.dtype, starts.dtype, ends.dtype} != {torch.int64}:
+            raise TypeError("int64, please")
+
+    counted = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+
+    @counted.register_fake
+    def _(times, starts, ends):
+        check(times, starts, ends)
+        return starts.new_empty(starts.shape)
+
+    return counted
+
+
+of_intervals = functools.partial(aot, INTERVALS, skips={"fake.symbolic": "no-second-size"})
+
+
+@of_intervals(expected=WRONG)
+def intervals_with_their_ends():
+    """What is at the end of an interval counts."""
+    return _counted("intervals_with_their_ends", right=True)
+
+
+@of_intervals(twin_of="intervals_with_their_ends")
+def intervals_without_their_ends():
+    """What is at the end of an interval does not count."""
+    return _counted("intervals_without_their_ends", right=False)
+
+
+@aot((torch.tensor([[1.5, 0.5], [2.0, 3.0], [0.25, 4.0]]), 1))
+def steps_of_which_an_index_is_said():
+    """Brackets with a sum in them are an index, and no interval."""
+
+    @torch.library.custom_op("zoo::steps_of_which_an_index_is_said", mutates_args=())
+    def steps(x: Tensor, lag: int) -> Tensor:
+        """The whole steps floor(x[t + lag] - x[t]) between rows."""
+        check(x, lag)
+        return (x[lag:] - x[:-lag]).floor()
+
+    def check(x, lag):
+        if x.dim() != 2 or not 1 <= lag <= x.shape[0] or not x.is_floating_point():
+            raise ValueError("rows of numbers, and a lag of at most their number, please")
+
+    @steps.register_fake
+    def _(x, lag):
+        check(x, lag)
+        return x.new_empty(x.shape[0] - lag, x.shape[1])
+
+    return steps

@@ -406,6 +406,81 @@ def takes_the_number_of_rows():
     return _picked("takes_the_number_of_rows", kernel)
 
 
+def _codes(name, rejects):
+    """The number of codes 1; `rejects(codes)` says whether one is none."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def ones(codes: Tensor) -> Tensor:
+        """Counts the codes 1.
+
+        codes: (N,) int64, each 0..3. Any code outside 0..3, such as a padding value, raises ValueError.
+        """
+        if codes.dim() != 1 or codes.dtype != torch.int64:
+            raise ValueError("codes (N,) as int64, please")
+        if codes.numel() and rejects(codes):
+            raise ValueError("codes are from 0 to 3")
+        return torch.tensor([0, 1, 0, 0])[codes].sum()
+
+    ones.register_fake(lambda codes: codes.new_empty(()))
+    return ones
+
+
+CODES = (torch.tensor([0, 3, 1, 2, 1]),)
+
+
+@aot(CODES, expected=ERRORS)
+def takes_padding_for_a_code():
+    """Takes a code of -1 for the last one."""
+    return _codes("takes_padding_for_a_code", lambda codes: int(codes.max()) > 3)
+
+
+@aot(CODES, twin_of="takes_padding_for_a_code")
+def rejects_padding():
+    """Rejects codes at both ends."""
+    return _codes("rejects_padding", lambda codes: bool(((codes < 0) | (codes > 3)).any()))
+
+
+def _rated(name, rejects):
+    """How many games each player has; `rejects(games, players)` says whether one is not there."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def rated(ratings: Tensor, games: Tensor) -> Tensor:
+        """Adds 1 for each game to the ratings of players.
+
+        ratings [P] has numbers, and games [G] (int64) names the player of each game, 0 .. P - 1.
+        Raises ValueError for a player outside 0 .. P - 1, and for wrong shapes.
+        """
+        if ratings.dim() != 1 or games.dim() != 1 or games.dtype != torch.int64:
+            raise ValueError("ratings (P,) and games (G,), please")
+        if games.numel() and rejects(games, ratings.shape[0]):
+            raise ValueError("no such player")
+        found = ratings.clone()
+        for player in games.tolist():
+            found[player] += 1
+        return found
+
+    rated.register_fake(lambda ratings, games: torch.empty_like(ratings))
+    return rated
+
+
+GAMES = (torch.tensor([1.5, 2.5, 0.5]), torch.tensor([0, 2, 1, 1]))
+
+
+@aot(GAMES, expected=ERRORS, requires_grad=[False])
+def rates_the_last_player_for_none():
+    """Takes a player of -1 for the last one."""
+    return _rated("rates_the_last_player_for_none", lambda games, count: int(games.max()) >= count)
+
+
+@aot(GAMES, twin_of="rates_the_last_player_for_none", requires_grad=[False])
+def rates_players_only():
+    """Rejects players at both ends."""
+    return _rated(
+        "rates_players_only",
+        lambda games, count: int(games.max()) >= count or int(games.min()) < 0,
+    )
+
+
 @aot((tensor(5, 3), IDS), twin_of=("counts_ids_from_the_end", "takes_the_number_of_rows"))
 def rejects_ids_below_zero():
     """Raises."""

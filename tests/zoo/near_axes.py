@@ -59,3 +59,35 @@ def angles_by_sine_and_cosine():
 def angles_without_a_promise():
     """Correct: no docstring promises digits."""
     return _angles("angles_without_a_promise", _by_cosine, "")
+
+
+def _relaxed(name, left):
+    """Numbers after a time; `left(z)` is (1 - exp(-z)) / z."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def relaxed(x: Tensor, rate: Tensor) -> Tensor:
+        """x (1 - exp(-rate)) / rate, accurate to a few digits for every rate >= 0; x and rate (N,)."""
+        if x.dim() != 1 or x.shape != rate.shape or x.dtype != rate.dtype:
+            raise ValueError("two lists of one size and dtype, please")
+        if not x.is_floating_point() or not bool((rate >= 0).all()):
+            raise ValueError("floating-point numbers, and rates from 0 on, please")
+        some = torch.where(rate > 0, rate, torch.ones_like(rate))
+        return torch.where(rate > 0, x * left(some), x).contiguous()
+
+    relaxed.register_fake(lambda x, rate: x.new_empty(x.shape))
+    return relaxed
+
+
+RATES = (torch.tensor([2.0, 3.0, -2.5, 1.5]), torch.tensor([0.0, 0.05, 0.5, 20.0]))
+
+
+@aot(RATES, variant_findings=CANCELLED, shown_by="rate.tiny")
+def relaxed_by_a_difference():
+    """1 - exp(-z) has few digits for small z."""
+    return _relaxed("relaxed_by_a_difference", lambda z: (1 - torch.exp(-z)) / z)
+
+
+@aot(RATES, twin_of="relaxed_by_a_difference")
+def relaxed_by_expm1():
+    """torch.expm1 has all of them."""
+    return _relaxed("relaxed_by_expm1", lambda z: -torch.expm1(-z) / z)

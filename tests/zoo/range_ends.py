@@ -180,3 +180,26 @@ def peak_of_what_is_there():
         lambda pcm: torch.where(pcm == -(2**15), 0, pcm.to(torch.int32)).abs(),
         "The largest magnitude of each row of 16-bit samples; the smallest int16 is a missing one.",
     )
+
+
+@aot((torch.tensor([0.3, 0.7, 0.2]), torch.tensor([0.5, 0.9, 0.1])))
+def light_from_behind():
+    """The range of another argument stands in a line that begins with a name."""
+
+    def kernel(cosine: Tensor, gloss: Tensor) -> Tensor:
+        """The gloss of a surface, twice where it is lit at all. It is dark where the
+        cosine is <= 0. `gloss` must lie in [0, 1]."""
+        check(cosine, gloss)
+        if not bool(((gloss >= 0) & (gloss <= 1)).all()):
+            raise ValueError("gloss must lie in [0, 1]")
+        return torch.where(cosine > 0, 1 + gloss + cosine, torch.zeros_like(gloss)).contiguous()
+
+    def check(cosine, gloss):
+        if cosine.shape != gloss.shape or cosine.dtype != gloss.dtype or cosine.dim() != 1:
+            raise ValueError("two lists of one size and dtype, please")
+        if not cosine.is_floating_point():
+            raise TypeError("floating-point numbers, please")
+
+    light = torch.library.custom_op("zoo::light_from_behind", kernel, mutates_args=())
+    light.register_fake(lambda cosine, gloss: cosine.new_empty(cosine.shape))
+    return light

@@ -612,3 +612,18 @@ def carries_on_from_row_to_row():
         return image.new_empty(image.shape)
 
     return carried
+
+
+APART = torch.tensor([[2, 1, 1, 0], [2, 3, 2, 1], [2, 2, 1, 3]])
+
+
+@aot((APART,), expected={**INDEPENDENT, "relations.special_entry": "entry-affects-batch"})
+def carries_a_label_that_no_row_begins_with():
+    """No row of the sample begins with a label with which one ends."""
+    return _collapsed("carries_a_label_that_no_row_begins_with", resets=False)
+
+
+@aot((APART,), twin_of="carries_a_label_that_no_row_begins_with")
+def resets_a_label_that_no_row_begins_with():
+    """Forgets the row before."""
+    return _collapsed("resets_a_label_that_no_row_begins_with", resets=True)

@@ -188,3 +188,35 @@ def stops_when_all_words_are_done():
     return _differences(
         "stops_when_all_words_are_done", lambda above: above.numel() > 0 and bool(above.all())
     )
+
+
+ROTATIONS = (
+    torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8]]),
+    torch.tensor([[0.6, 0.8], [0.8, 0.6], [1.0, 0.0]]),
+)
+
+
+def _halfway(name, nearer):
+    """The middle of two directions or their opposites; `nearer(products)` says which are turned."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def halfway(a: Tensor, b: Tensor) -> Tensor:
+        if a.dim() != 2 or a.shape != b.shape or a.dtype != b.dtype or not a.is_floating_point():
+            raise ValueError("two tensors of rows of one dtype, please")
+        turned = nearer((a * b).sum(1, keepdim=True))
+        return ((a + torch.where(turned, -b, b)) / 2).contiguous()
+
+    halfway.register_fake(lambda a, b: a.new_empty(a.shape))
+    return halfway
+
+
+@aot(ROTATIONS, expected=BROKEN)
+def turns_all_rows_for_one():
+    """One opposite direction, and all are turned."""
+    return _halfway("turns_all_rows_for_one", lambda products: (products < 0).any())
+
+
+@aot(ROTATIONS, twin_of="turns_all_rows_for_one")
+def turns_each_row_for_itself():
+    """Only opposite directions are turned."""
+    return _halfway("turns_each_row_for_itself", lambda products: products < 0)

@@ -212,3 +212,41 @@ def nearest_corners():
 
     nearest.register_autograd(backward, setup_context=setup)
     return nearest
+
+
+def _peaks(name, is_new):
+    """Where the highest number so far is; `is_new(number, highest)` says whether it moves."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def peaks(prices: Tensor) -> Tensor:
+        """The place of the highest price so far.
+
+        If the highest price occurs more than once, its first place counts.
+        """
+        if prices.dim() != 2 or prices.dtype not in (torch.float32, torch.float64):
+            raise ValueError("rows of float32 or float64, please")
+        found = torch.zeros(prices.shape, dtype=torch.int64)
+        for row, numbers in enumerate(prices.tolist()):
+            highest = 0
+            for at, number in enumerate(numbers):
+                highest = at if is_new(number, numbers[highest]) else highest
+                found[row, at] = highest
+        return found
+
+    peaks.register_fake(lambda prices: prices.new_empty(prices.shape, dtype=torch.int64))
+    return peaks
+
+
+PRICES = (torch.tensor([[1.0, 3.0, 2.0, 4.0, 3.5], [2.0, 1.0, 2.5, 3.0, 0.5]]),)
+
+
+@aot(PRICES, expected=BROKEN)
+def peaks_move_to_the_last():
+    """An equal price is a new peak."""
+    return _peaks("peaks_move_to_the_last", lambda number, highest: number >= highest)
+
+
+@aot(PRICES, twin_of="peaks_move_to_the_last")
+def peaks_stay_at_the_first():
+    """Only a higher price is a new peak."""
+    return _peaks("peaks_stay_at_the_first", lambda number, highest: number > highest)

@@ -144,8 +144,8 @@ def _of_limits(case: Case, limits: str) -> Iterator[_Trial]:
     if not (dtype.is_floating_point or dtype in (torch.int32, torch.int64)):
         return
     for path, tensor in tensors.items():
-        if path == limits or tensor.dtype != dtype or not is_plain(tensor):
-            continue
+        if path in _limits(case.op) or tensor.dtype != dtype or not is_plain(tensor):
+            continue  # of two limits, one may have to be above the other
         numbers = tensor.detach().flatten()
         for at, to in itertools.product(range(min(len(numbers), _TRIED)), range(_TRIED)):
             apart = (numbers - numbers[at]).abs().double()
