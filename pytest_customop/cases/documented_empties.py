@@ -16,22 +16,28 @@ _EMPTY = re.compile(
 )
 _NONEMPTY_LIST = re.compile(r"\bnon-?empty\s+(list|sequence|tuple)s?\s+of\b", re.I)
 _SAID_EMPTY = re.compile(r"\bempty\b", re.I)
-_NO_ENTRIES = re.compile(r"\b([A-Z])\w* ?(=|==|>=) ?0\b")  # of a size that has a letter
+_NO_ENTRIES = re.compile(r"\b([A-Z])\w* ?(=|==|>=|may be) ?0\b")  # of a size that has a letter
 _NOT_EMPTY = re.compile(
     r"\bnot (be )?(0|zero|empty)\b|\bnon-?empty\b|\bat least\b|> ?0|>= ?1|\bpositive\b"
 )
 
 
 def allows_empty(op: Op, argument: str) -> bool:
-    """Whether the text about an argument, or about its tensors, says that it may be empty.
+    """Whether the text about an argument, or one about a size that it has, says that it may be empty.
 
     Nothing must say the contrary.
     """
     about = lines_about(op, argument)
     sizes = " ".join(re.findall(r"[(\[][^)\]]*[)\]]", about))
-    letters = [match[1] for match in _NO_ENTRIES.finditer(about)]
+    letters = {match[1] for match in _NO_ENTRIES.finditer(_about_all(op))}
     allowed = _EMPTY.search(about) or any(re.search(rf"\b{letter}\b", sizes) for letter in letters)
     return bool(allowed) and not needs_entries(op, argument)
+
+
+@functools.lru_cache(maxsize=256)  # asked for every dim
+def _about_all(op: Op) -> str:
+    """The texts about all arguments."""
+    return " ".join(lines_about(op, argument.name) for argument in op.arguments)
 
 
 @functools.lru_cache(maxsize=256)  # asked for every dim of every sample

@@ -27,7 +27,8 @@ _BEHIND = (
     (r"\s*(>=|\u2265)", "-"),
     (r"\s*>(?!=)", "+"),
 )
-_OTHER = r"`*\w+(\[\w+\])?`*"
+_INDEX = r"(\[\w+( ?[+-] ?\w+)?\])?"
+_OTHER = rf"`*\w+{_INDEX}`*"
 _AROUND = (
     (rf"{_OPEN}[\[(][^\[\]()]*,[^\[\]()]*\+\s*", r"\s*\)", "+"),  # [t, t + window)
     (rf"{_OPEN}[\[(][^\[\]()]*,[^\[\]()]*\+\s*", r"\s*\]", "-"),
@@ -54,7 +55,7 @@ def side_of_limit(op: Op, argument: str) -> tuple[str, str] | None:
     Returns:
         The side and the sentence that says so; None without one, or if sentences contradict each other.
     """
-    name = rf"`*\b{re.escape(argument)}(\[\w+\])?(?![\w(.\[])`*"
+    name = rf"`*\b{re.escape(argument)}{_INDEX}(?![\w(.\[])`*"
     patterns = [(before + name, side) for before, side in _BEFORE]
     patterns += [(name + behind, side) for behind, side in _BEHIND]
     patterns += [(before + name + behind, side) for before, behind, side in _AROUND]

@@ -221,3 +221,48 @@ def steps_of_which_an_index_is_said():
         return x.new_empty(x.shape[0] - lag, x.shape[1])
 
     return steps
+
+
+BINS = (torch.tensor([0.5, 1.25, 2.75, 0.75]), torch.tensor([0.0, 1.0, 2.0, 3.0]))
+
+
+def _binned(name, right):
+    """How many numbers are in each bin; `right` says on which side of an edge its equals are."""
+
+    def kernel(x: Tensor, edges: Tensor) -> Tensor:
+        """Counts for bins [edges[k], edges[k + 1]); the last bin also has its right edge."""
+        check(x, edges)
+        if not bool((edges[1:] > edges[:-1]).all()):
+            raise ValueError("edges that increase, please")
+        bins = edges.shape[0] - 1
+        place = torch.searchsorted(edges, x.contiguous(), right=right) - 1
+        place = torch.where(x == edges[-1], bins - 1, torch.where(x == edges[0], 0, place))
+        inside = (x >= edges[0]) & (x <= edges[-1])
+        return torch.bincount(place[inside], minlength=bins)
+
+    def check(x, edges):
+        if x.dim() != 1 or edges.dim() != 1 or edges.shape[0] < 2 or x.dtype != edges.dtype:
+            raise ValueError("numbers and edges of one dtype, please")
+        if x.dtype not in (torch.float32, torch.float64):
+            raise TypeError("float32 or float64, please")
+
+    binned = torch.library.custom_op(f"zoo::{name}", kernel, mutates_args=())
+
+    @binned.register_fake
+    def _(x, edges):
+        check(x, edges)
+        return edges.new_empty(edges.shape[0] - 1, dtype=torch.int64)
+
+    return binned
+
+
+@aot(BINS, expected=WRONG)
+def bins_with_their_right_edges():
+    """What is at an edge is in the bin before it."""
+    return _binned("bins_with_their_right_edges", right=False)
+
+
+@aot(BINS, twin_of="bins_with_their_right_edges")
+def bins_with_their_left_edges():
+    """What is at an edge is in the bin behind it, except at the last one."""
+    return _binned("bins_with_their_left_edges", right=True)

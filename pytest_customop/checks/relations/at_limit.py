@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ from .scripts import call_lines, position
 _NUMBERS = ("int", "float", "number", "Scalar", "SymInt", "Optional[int]", "Optional[float]")
 _TENSORS = ("Tensor", "Optional[Tensor]")
 _TRIED = 4  # elements of a tensor, and limits in another one
+_EDGES = re.compile(r"(^|_)(edges?|bounds?|boundaries|breaks?|bins?|cuts?|knots?)($|_)")
 _PARTS = 64  # of a floating-point limit: how near the numbers beside it are
 _FAR = 8  # times the limit: what is apart from everything
 _JUMP = 8.0  # times the change over the next step, which is as long
@@ -140,18 +142,20 @@ def _of_limits(case: Case, limits: str) -> Iterator[_Trial]:
     tensors = dict(case.inputs().tensors())
     if limits not in tensors or limits in case.op.mutated or not is_plain(tensors[limits]):
         return
-    dtype = tensors[limits].dtype
+    dtype, count = tensors[limits].dtype, tensors[limits].numel()
+    # The last bin of a histogram often has its right edge.
+    places = range(1, count - 1) if _EDGES.search(limits) else range(count)
     if not (dtype.is_floating_point or dtype in (torch.int32, torch.int64)):
         return
     for path, tensor in tensors.items():
         if path in _limits(case.op) or tensor.dtype != dtype or not is_plain(tensor):
             continue  # of two limits, one may have to be above the other
         numbers = tensor.detach().flatten()
-        for at, to in itertools.product(range(min(len(numbers), _TRIED)), range(_TRIED)):
+        for at, to in itertools.product(range(min(len(numbers), _TRIED)), places[:_TRIED]):
             apart = (numbers - numbers[at]).abs().double()
             apart = apart[apart > 0]
             step = float(apart.min()) / _PARTS if dtype.is_floating_point and len(apart) else 1
-            if to >= tensors[limits].numel() or bool((apart <= 2 * step).any()):
+            if bool((apart <= 2 * step).any()):
                 continue
             new = f"{numbers[at].item()!r} - n"
             code = f"x.flatten().index_fill(0, torch.tensor([{to}]), {new}).view(x.shape)"

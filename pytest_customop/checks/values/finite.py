@@ -8,8 +8,14 @@ import torch
 
 from ...cases.case import Case
 from ...cases.deliberate import speaks_of_nan
-from ...cases.documented import gives_zero_for_nothing, gives_zero_for_zeros, is_softmax
+from ...cases.documented import (
+    gives_zero_for_nothing,
+    gives_zero_for_zeros,
+    is_softmax,
+    sentences,
+)
 from ...cases.tensors import is_differentiable, is_finite, is_plain, readable
+from ...declare.ops import Op
 from ...declare.variant import MINUS_INFINITY
 from ...findings import NOT_ASKED, Explanation, doc_links, fail, skip
 from ..check import Check
@@ -19,6 +25,7 @@ _QUANTIZES = re.compile(r"quanti[sz]|quant(_|$)")
 _GUARD = re.compile(r"(^|_)eps$")
 # These variants change values, which of them count, or plain arguments such as `mode`.
 _KINDS = ("values", "magnitudes", "positions", "arguments")
+_OF_A_SOFTMAX = re.compile(r"\bany finite\b|\bsums? to (one|1)\b", re.I)
 
 
 def check_finite(case: Case) -> None:
@@ -32,7 +39,7 @@ def check_finite(case: Case) -> None:
     if case.kind == "magnitudes" and not is_softmax(case.op):
         reason = "numbers of such magnitudes may have no finite result"
         raise skip("nothing-to-check", reason, unjudged=False)
-    if speaks_of_nan(case.op):
+    if speaks_of_nan(case.op) and not _sums_to_one(case.op):
         raise skip("nothing-to-check", "the op's author mentions NaN", unjudged=False)
     for name, result in results(case.eager):
         count = _count_of_nan(result)
@@ -44,6 +51,11 @@ def check_finite(case: Case) -> None:
                 f"{_inputs(case)}{', and ' if reason else ''}{reason}",
                 note=None if reason else NOT_ASKED,
             )
+
+
+def _sums_to_one(op: Op) -> bool:
+    """Whether a docstring says that a softmax takes any finite numbers, or what it sums to."""
+    return is_softmax(op) and any(map(_OF_A_SOFTMAX.search, sentences(op, of_op=True)))
 
 
 def _inputs(case: Case) -> str:
@@ -160,7 +172,7 @@ CHECK = Check(
     ),
     cannot_see=(
         "Infinite results, which may be right for a logarithm or a quotient. Ops whose docstring or Python "
-        "code mentions NaN."
+        "code mentions NaN, except a softmax that takes any finite numbers or whose results sum to one."
     ),
     cost="nothing",
 )

@@ -57,6 +57,7 @@ _NEGATIVE = re.compile(
     r"|\bany (real|finite|number|position|coordinate)s?\b|\bfrom -|\banywhere\b|\b(both|either) signs?\b",
     re.I,
 )
+_BOTH_SIDES = re.compile(r"\b(both|either) sides? of (0|zero|the origin)\b", re.I)
 
 
 class _Moves(NamedTuple):
@@ -155,7 +156,8 @@ def _has_numbers_below_zero(case: Case, path: str) -> bool:
     """Whether the sample has numbers below 0 there, or the text about the argument allows them."""
     if bool((dict(case.inputs().tensors())[path] < 0).any()):
         return True
-    return _NEGATIVE.search(lines_about(case.op, base_name(path))) is not None
+    said = (lines_about(case.op, base_name(path)), *sentences(case.op, of_op=True))
+    return _NEGATIVE.search(said[0]) is not None or any(map(_BOTH_SIDES.search, said))
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
