@@ -12,6 +12,7 @@ _INDEPENDENT = re.compile(
     r"\b(each|every)\b[^.;]*\b(on its own|by itself|independent(ly)?|separately|alone)\b(?! of)"
     r"|\b(independent(ly)?|separately) (for|across|over|in|on|to|by|per) (each|every|all|the|batch|row)\b"
     r"|\b\w+s are( \w+){0,2} (independent(ly)?|separately)\b(?! of)"
+    r"|\b(for|of|over) independent (series|rows|sequences|signals|items|entries|samples|problems)\b"
     r"|\b(each|every)\b[^.;]*\bindependent(ly)? of (the|all|any) others?\b"
     r"|\bbatch (are|do)\b[^.;]*\b(independent of|not (affect|influence)) (each other|one another)\b",
     re.I,

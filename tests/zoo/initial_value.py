@@ -44,3 +44,10 @@ def largest_of_rows_alone():
 def largest_is_at_least_zero():
     """Correct: the docstring says that results are at least 0."""
     return _maxima("largest_is_at_least_zero", True, "Results are at least 0.")
+
+
+@aot(PARTS)
+def largest_of_readings_that_count_as_zero():
+    """Correct: the docstring says what numbers below 0 count as."""
+    said = "Negative readings are noise and count as zero."
+    return _maxima("largest_of_readings_that_count_as_zero", True, said)

@@ -139,3 +139,36 @@ def sorts_positions_in_place():
 def sorts_a_copy_of_positions():
     """Sorts a copy."""
     return _without_repeats("sorts_a_copy_of_positions", torch.clone)
+
+
+def _quantiles(name, finish):
+    """Quantiles of numbers, where those below 0 count as 0; `finish(numbers)` are the ones to change."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def quantiles(x: Tensor, shares: Tensor) -> Tensor:
+        if x.dtype != torch.float64 or shares.dtype != torch.float64 or x.dim() != 1:
+            raise TypeError("two lists of float64, please")
+        if not bool(((shares >= 0) & (shares <= 1)).all()):
+            raise ValueError("shares are from 0 to 1")
+        return torch.quantile(finish(x).clamp_(min=0), shares) if x.numel() else shares.clone()
+
+    quantiles.register_fake(lambda x, shares: torch.empty_like(shares))
+    return quantiles
+
+
+SHARES = (
+    torch.tensor([0.5, 2.0, 1.5, 4.0], dtype=torch.float64),
+    torch.tensor([0.25, 0.5], dtype=torch.float64),
+)
+
+
+@specimen(SHARES, requires_grad=[False], expected={"values.mutation": "undeclared-mutation"})
+def clamps_numbers_in_place():
+    """Writes 0 over numbers below 0; with other shares below 0 the op raises."""
+    return _quantiles("clamps_numbers_in_place", lambda x: x)
+
+
+@specimen(SHARES, requires_grad=[False], twin_of="clamps_numbers_in_place")
+def clamps_a_copy_of_numbers():
+    """Copies them first."""
+    return _quantiles("clamps_a_copy_of_numbers", torch.clone)

@@ -45,7 +45,7 @@ def _means(name, kernel, doc):
 
 
 NO_SIZE = {"fake.symbolic": "no-second-size"}
-GIVES_ZERO = "The mean of the rows of each bag. Empty bags give zeros."
+GIVES_ZERO = "The mean of the rows of each bag. Zero-length bags give zeros."
 
 
 @specimen(BAGS, variant_findings=NAN, shown_by="lengths.empty_first", skips=NO_SIZE)

@@ -627,3 +627,40 @@ def carries_a_label_that_no_row_begins_with():
 def resets_a_label_that_no_row_begins_with():
     """Forgets the row before."""
     return _collapsed("resets_a_label_that_no_row_begins_with", resets=True)
+
+
+def _marked(name, *, resets):
+    """Where sums of the numbers of a row exceed 1."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def marked(x: Tensor) -> Tensor:
+        """1 where a running sum exceeds 1, after which it starts again, for independent series (B, T)."""
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        found = torch.zeros(x.shape, dtype=torch.int64)
+        total = 0.0
+        for row, numbers in enumerate(x.tolist()):
+            total = 0.0 if resets else total
+            for at, number in enumerate(numbers):
+                total += number
+                if total > 1:
+                    found[row, at], total = 1, 0.0
+        return found
+
+    marked.register_fake(lambda x: x.new_empty(x.shape, dtype=torch.int64))
+    return marked
+
+
+SERIES = torch.tensor([[0.75, 0.5, 0.0], [0.25, 0.9, 0.75], [0.4, 0.3, 0.5]])
+
+
+@aot((SERIES[[0, 2, 1]],), expected=INDEPENDENT)
+def carries_a_sum_to_the_next_series():
+    """The sum that a series ends with is the next one's first."""
+    return _marked("carries_a_sum_to_the_next_series", resets=False)
+
+
+@aot((SERIES[[0, 2, 1]],), twin_of="carries_a_sum_to_the_next_series")
+def starts_each_series_with_no_sum():
+    """Starts each series with 0."""
+    return _marked("starts_each_series_with_no_sum", resets=True)

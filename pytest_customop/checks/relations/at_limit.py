@@ -155,7 +155,7 @@ def _of_limits(case: Case, limits: str) -> Iterator[_Trial]:
             apart = (numbers - numbers[at]).abs().double()
             apart = apart[apart > 0]
             step = float(apart.min()) / _PARTS if dtype.is_floating_point and len(apart) else 1
-            if bool((apart <= 2 * step).any()):
+            if not math.isfinite(numbers[at]) or bool((apart <= 2 * step).any()):
                 continue
             new = f"{numbers[at].item()!r} - n"
             code = f"x.flatten().index_fill(0, torch.tensor([{to}]), {new}).view(x.shape)"

@@ -29,6 +29,7 @@ _MAXIMUM = re.compile(
 _FLOOR = re.compile(
     r"\bmax\w*\s*\(\s*0|\b(relu|clamp\w*|clip\w*|hinge|threshold\w*|non-?negative|positive|abs\w*"
     r"|magnitudes?|norms?|thresholded|saturat\w*)\b|\b(at least|not below|no less than|cut off) 0\b"
+    r"|\bnegative\b[^.;]*\b(counts?|treated|taken|read|set|become)\b[^.;]*(?<![\w.])(0|zero)(?!\w|\.\d)"
     r"|\bzero[- ]pad|\bpadd\w* (with|by) (0|zeros?)\b",
     re.I,
 )

@@ -34,6 +34,8 @@ class _Special(NamedTuple):
         code: an expression of `entry`, the numbers of the entry in one tensor.
         changes: whether a tensor's entry becomes so.
         in_one: whether only the first such tensor is changed.
+        others_only: whether only the others count: an op may rightly look at the first entry, which is
+            another one alone.
         spoils_only: whether others are wrong only where they were finite and are not any more: large
             numbers may change how numbers of moderate size are computed.
     """
@@ -42,6 +44,7 @@ class _Special(NamedTuple):
     code: str
     changes: Callable[[torch.Tensor], bool]
     in_one: bool = False
+    others_only: bool = False
     spoils_only: bool = False
 
     def applied(self, arguments: Arguments, group: DimGroup, place: int) -> Arguments:
@@ -87,8 +90,9 @@ _SPECIALS = (
     _Special(
         "has the opposite sign in one argument",
         "-entry",
-        lambda tensor: is_differentiable(tensor.dtype),
+        _is_wide,
         in_one=True,
+        others_only=True,
     ),
     _Special(
         "repeats its first integer",
@@ -187,7 +191,7 @@ def _broken_at(
     expected = {
         (False, name): follow(before[name], 0, others) for name in alone.along if name in before
     }
-    by_itself = calls.taken(itself, None) or {}
+    by_itself = {} if special.others_only else calls.taken(itself, None) or {}
     expected |= {(True, name): by_itself[name] for name in alone.along if name in by_itself}
     for (of_itself, name), right in expected.items():
         result: Any = together.get(name)

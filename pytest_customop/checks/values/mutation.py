@@ -17,10 +17,12 @@ from ...findings import NOT_ASKED, CheckFailed, Explanation, doc_links, fail, sk
 from ..check import Check
 from .conditional_writes import may_stay_unwritten
 from .memory.calls import Caller, expression, plain_arguments, with_argument
-from .memory.perturb import EXTREMES, UNCHECKED_INTEGERS, Change, changeable, safe_changes
+from .memory.perturb import EXTREMES, NEGATED, UNCHECKED_INTEGERS, Change, changeable, safe_changes
 from .memory.placement import LAYOUTS, rearrange
 from .memory.storage import Snapshot, Write
 from .memory.trial import Trial, trial_of
+
+_ALONE = 4  # tensors, at most, of which each is negated alone
 
 
 def check_mutation(case: Case) -> None:
@@ -111,6 +113,7 @@ def _trials(case: Case) -> Iterator[Trial]:
             if guarded:
                 yield Trial(description, guarded.arguments, f"{script}\n{guarded.script}")
             yield Trial(description, change.apply(drawn), script)
+        yield from _negated_alone(case)
     # The op may raise then. If it does not, it may still write only to what its schema declares.
     for change in UNCHECKED_INTEGERS if not may_crash(case) else ():
         if change.targets(drawn):
@@ -121,6 +124,22 @@ def _trials(case: Case) -> Iterator[Trial]:
             flipped = with_argument(case.inputs(), name, not value)
             script = f"{expression(case, name)} = {not value}"
             yield Trial(f", with {name}={not value}", flipped, script)
+
+
+def _negated_alone(case: Case) -> Iterator[Trial]:
+    """One of several floating-point tensors negated, where the op may reject others below 0."""
+    targets = NEGATED.targets(case.inputs())
+    names = [
+        name for name, tensor in targets if tensor.dtype.itemsize > 1
+    ]  # torch negates no float8
+    if not 1 < len(names) <= _ALONE or NEGATED not in safe_changes(case, (NEGATED,)):
+        return
+    for name in names:
+        place = expression(case, name)
+        changed = case.inputs().map_distinct(
+            lambda path, tensor, one=name: -tensor.detach() if path == one else tensor  # type: ignore[misc]
+        )
+        yield Trial(f", with {name} negated", changed, f"{place} = -{place}.detach()")
 
 
 def _lines(case: Case, change: Change, drawn: Arguments) -> str:

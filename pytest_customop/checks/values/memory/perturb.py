@@ -97,10 +97,11 @@ OTHER_INTEGERS: Sequence[Change] = (
         whole=True,
     ),
 )
+NEGATED = Change("negated", "-t")
 EXTREMES: Sequence[Change] = (
     Change("NaN, infinity, zeros of both signs among them", _cycle(_SPECIAL)),
     Change("zeros of both signs, tiny and huge numbers among them", _cycle(_FINITE)),
-    Change("negated", "-t"),
+    NEGATED,
     Change("multiplied by 100", "t * 100"),
 )
 # An op may sort integers where they lie, if those of the sample are sorted, or limit them to a size.
