@@ -72,3 +72,29 @@ def divides_by_all_of_whole_readings():
 def divides_by_whole_readings_that_are_there():
     """The same, divided by the number that are there."""
     return _centred("divides_by_whole_readings_that_are_there", _present)
+
+
+@aot((GAPS,), skips={"gradcheck.backward": "not-finite"})
+def running_products_with_gaps():
+    """Correct: NaN makes what comes behind it NaN, and gradients are NaN too."""
+
+    @torch.library.custom_op("zoo::running_products_with_gaps", mutates_args=())
+    def products(x: Tensor) -> Tensor:
+        """Running products of `x` (N, T); a NaN in x makes the products from there on NaN."""
+        if x.dim() != 2 or not x.is_floating_point():
+            raise ValueError("rows of floating-point numbers, please")
+        return x.cumprod(1)
+
+    products.register_fake(lambda x: x.new_empty(x.shape))
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(x.cumprod(1), x, grad, create_graph=True)
+
+    products.register_autograd(backward, setup_context=setup_context)
+    return products

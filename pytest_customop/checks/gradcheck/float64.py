@@ -12,12 +12,13 @@ from ...cases.case import Case
 from ...cases.documented_gradients import is_differentiable_by
 from ...cases.documented_numbers import gives_meaning_to
 from ...cases.run import Run
-from ...cases.tensors import Copier, base_name, is_differentiable, is_plain
+from ...cases.tensors import Copier, base_name, is_differentiable, is_finite, is_plain
 from ...core import rng
 from ...core.tracebacks import reraise_bug
 from ...core.wording import first_line
 from ...declare.inputs import GradOptions
 from ...findings import CheckFailed, CheckSkipped, skip
+from .finite_differences.skips import random_gradients
 from .finite_differences.ties import AT_TIES
 from .finite_differences.vectors import CallError, Named, VectorFunction
 from .scripts import gradcheck_script
@@ -117,6 +118,9 @@ class Float64Op:
             raise no_float64(f"the op raises {error}") from error
         if not function.outputs:
             raise _no_outputs(self.case)
+        if self._missing and not all(map(is_finite, random_gradients(function, self.case.seed))):
+            reason = "with NaN among the inputs, gradients have NaN too: nothing says that they have none"
+            raise skip("not-finite", reason)
         return function
 
     def outputs(self, tensors: list[Tensor]) -> Named:
