@@ -6,6 +6,7 @@ import functools
 import re
 
 from ..declare.ops import Op
+from .documentation import mention
 from .documented import sentences
 
 _LARGER = r"(greater|larger|more|longer|higher|farther|further)"
@@ -55,7 +56,7 @@ def side_of_limit(op: Op, argument: str) -> tuple[str, str] | None:
     Returns:
         The side and the sentence that says so; None without one, or if sentences contradict each other.
     """
-    name = rf"`*\b{re.escape(argument)}{_INDEX}(?![\w(.\[])`*"
+    name = rf"`*{mention(argument)}{_INDEX}(?![\w(\[]|\.\w)`*"
     patterns = [(before + name, side) for before, side in _BEFORE]
     patterns += [(name + behind, side) for behind, side in _BEHIND]
     patterns += [(before + name + behind, side) for before, behind, side in _AROUND]
