@@ -39,7 +39,7 @@ def check_finite(case: Case) -> None:
     if case.kind == "magnitudes" and not is_softmax(case.op):
         reason = "numbers of such magnitudes may have no finite result"
         raise skip("nothing-to-check", reason, unjudged=False)
-    if speaks_of_nan(case.op) and not _sums_to_one(case.op):
+    if speaks_of_nan(case.op) and not _takes_any_numbers(case.op):
         raise skip("nothing-to-check", "the op's author mentions NaN", unjudged=False)
     for name, result in results(case.eager):
         count = _count_of_nan(result)
@@ -53,8 +53,8 @@ def check_finite(case: Case) -> None:
             )
 
 
-def _sums_to_one(op: Op) -> bool:
-    """Whether a docstring says that a softmax takes any finite numbers, or what it sums to."""
+def _takes_any_numbers(op: Op) -> bool:
+    """Whether a softmax is said to take any finite numbers, or to sum to one, and so never gives NaN."""
     return is_softmax(op) and any(map(_OF_A_SOFTMAX.search, sentences(op, of_op=True)))
 
 
