@@ -39,6 +39,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
+def plain_number(number: float) -> str:
+    """An integer with all of its digits; another number with six of them."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
 def listed(names: Sequence[str]) -> str:
     """One or more names as a sentence lists them: `x`, `x and y`, `x, y and z`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ....cases.case import Case
 from ....cases.documented_limits import side_of_limit
-from ....core.wording import docstring_says
+from ....core.wording import docstring_says, plain_number
 from ....declare.ops import Op
 from ....findings import Explanation, doc_links, fail, skip
 from ...check import Check
@@ -49,18 +49,15 @@ def check_at_limit(case: Case) -> None:
     if broken is not None:
         trial, side, name = broken
         _, said = side_of_limit(case.op, trial.limit) or ("", "")
-        larger = "larger" if side == "+" else "smaller"
+        side_of, other = ("above", "below") if side == "+" else ("below", "above")
         raise fail(
             "wrong-side-of-limit",
             f"{case.op.name}: with {trial.what} equal to "
-            f"{trial.element or f'{trial.limit}={_plain(trial.value)}'}, {name} is as with a {larger} one",
+            f"{trial.element or f'{trial.limit}={plain_number(trial.value)}'}, {name} is as just {side_of} "
+            f"it; by the docstring it must be as just {other} it",
             docstring_says(said),
             repro=_script(case, broken),
         )
-
-
-def _plain(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _answer(case: Case) -> tuple[bool, _Broken | None]:

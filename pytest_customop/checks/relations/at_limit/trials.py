@@ -98,8 +98,9 @@ def _of_limits(case: Case, limits: str) -> Iterator[Trial]:
     places = range(1, count - 1) if _EDGES.search(limits) else range(count)
     if not (dtype.is_floating_point or dtype in (torch.int32, torch.int64)):
         return
+    others = limits_of(case.op)
     for path, tensor in tensors.items():
-        if path in limits_of(case.op) or tensor.dtype != dtype or not is_plain(tensor):
+        if path in others or tensor.dtype != dtype or not is_plain(tensor):
             continue  # of two limits, one may have to be above the other
         numbers = tensor.detach().flatten()
         for at, to in itertools.product(range(min(len(numbers), _TRIED)), places[:_TRIED]):

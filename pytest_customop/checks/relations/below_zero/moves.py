@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from ....cases.tensors import is_differentiable
+from ....core.wording import plain_number
 from ...values.memory.calls import Caller, copied_results
 from .across import changed_across_zero
 
@@ -45,6 +46,13 @@ class Moves(NamedTuple):
         }
 
 
+class Rule(NamedTuple):
+    """A result of integers for numbers above 0, and how much each element grows with a step."""
+
+    above: torch.Tensor
+    times: torch.Tensor
+
+
 class Truncated(NamedTuple):
     """A result that is one too high for numbers below 0, or that changes where 0 is among the numbers.
 
@@ -66,11 +74,12 @@ class Truncated(NamedTuple):
     across: bool = False
 
     def __str__(self) -> str:
-        path, step = self.moves.path, _plain(self.moves.step)
+        path, step = self.moves.path, plain_number(self.moves.step)
         if self.across:
+            added = plain_number(self.below * self.moves.step)
             return (
                 f"{self.result} stays the same with steps of {step} added to {path}, but not "
-                f"if 0 is among the numbers: with {_plain(self.below * self.moves.step)} added {self.text}"
+                f"if 0 is among the numbers: with {added} added {self.text}"
             )
         if self.repeats:
             return (
@@ -83,10 +92,6 @@ class Truncated(NamedTuple):
         )
 
 
-def _plain(number: float) -> str:
-    return str(number) if isinstance(number, int) else f"{number:g}"
-
-
 def has_integers(leaf: torch.Tensor) -> bool:
     exact = not is_differentiable(leaf.dtype) and leaf.dtype not in (torch.bool, torch.uint8)
     return exact and leaf.numel() > 0
@@ -94,7 +99,7 @@ def has_integers(leaf: torch.Tensor) -> bool:
 
 def judge(
     calls: Caller, moves: Moves, tensor: torch.Tensor
-) -> tuple[dict[str, torch.Tensor] | None, Truncated | None]:
+) -> tuple[dict[str, Rule] | None, Truncated | None]:
     """What is learned above 0, and what is wrong below; None for numbers too far from 0."""
     low, high = tensor.min().item() + moves.start, tensor.max().item() + moves.start
     above = max(1, math.ceil(-low / moves.step) + 1)
@@ -119,8 +124,8 @@ def _holds(
     return limits.min <= low + (below - max(_FURTHER)) * moves.step and most <= limits.max
 
 
-def _rules(calls: Caller, moves: Moves, above: int, *, repeating: bool) -> dict[str, torch.Tensor]:
-    """By result of integers: how much each element grows with a step; those without a rule are left out.
+def _rules(calls: Caller, moves: Moves, above: int, *, repeating: bool) -> dict[str, Rule]:
+    """The rules by result of integers; those without a rule are left out.
 
     Args:
         repeating: whether results that no step changes are kept, if half a step changes them.
@@ -140,7 +145,7 @@ def _rules(calls: Caller, moves: Moves, above: int, *, repeating: bool) -> dict[
         if follows and (
             bool(times.any()) or (repeating and _varies(calls, moves, above, name, value))
         ):
-            rules[name] = times
+            rules[name] = Rule(value, times)
     return rules
 
 
@@ -154,17 +159,17 @@ def _varies(calls: Caller, moves: Moves, steps: int, name: str, value: torch.Ten
 
 
 def _wrong(
-    calls: Caller, moves: Moves, above: int, below: int, rules: dict[str, torch.Tensor]
+    calls: Caller, moves: Moves, above: int, below: int, rules: dict[str, Rule]
 ) -> Truncated | None:
     """The first result whose elements are one too high below 0, nearly all that follow the steps.
 
     One that steps leave as it is must be below 0 there, as a remainder with the sign of its dividend.
     """
-    first, found = moves.integers(calls, above), moves.integers(calls, below)
-    for name, times in rules.items():
+    found = moves.integers(calls, below)
+    for name, (first, times) in rules.items():
         if name not in found or found[name].shape != times.shape:
             continue
-        expected = first[name] + times * (below - above)
+        expected = first + times * (below - above)
         repeats = not bool(times.any())
         judged = torch.ones_like(times, dtype=torch.bool) if repeats else times != 0
         gap = (found[name] - expected)[judged]
@@ -180,7 +185,7 @@ def _wrong(
             continue
         at = int((judged & (found[name] != expected)).flatten().nonzero()[0])
         got, right = (int(each.flatten()[at]) for each in (found[name], expected))
-        added = _plain(moves.start + below * moves.step)
+        added = plain_number(moves.start + below * moves.step)
         text = f"element {at} is {got} instead of {right} with {added} added"
         return Truncated(moves, above, below, name, text, repeats)
     return None
