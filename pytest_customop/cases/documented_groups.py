@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ..declare.ops import Op
@@ -22,6 +23,7 @@ _VALUE = re.compile(
 _OTHER = re.compile(r"\b(gradients?|derivatives?|grad|raises?|error|invalid|default\w*)\b", re.I)
 
 
+@functools.lru_cache(maxsize=1024)  # asked for every sample
 def values_of_empty_groups(op: Op, argument: str) -> tuple[str, tuple[float, ...]] | None:
     """A clause that says what a group without members gives, and all numbers in such clauses.
 
