@@ -2,19 +2,23 @@
 
 import ctypes
 import os
+import shutil
 import signal
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
 import verdicts
 from torch import Tensor
 
+from pytest_customop.cases import calls_in_copy
 from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.core import forked
-from pytest_customop.core.forked import ForkedError, ForkFailed, run_forked
+from pytest_customop.core.forked import ForkedError, ForkFailed, run_forked, run_in_copy
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 
@@ -138,5 +142,62 @@ def test_without_handlers_autograd_works_after_backwards_on_fake_tensors() -> No
         pytest.skip(str(missing))
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_parallel_regions_of_another_library_run_in_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "team.cpp").write_text(_TEAM)
+    build = ["g++", "-fopenmp", "-shared", "-fPIC", "-o", "team.so", "team.cpp"]
+    subprocess.run(build, check=True, cwd=tmp_path)
+    team = ctypes.CDLL(str(tmp_path / "team.so")).team
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)  # in case the library shares torch's runtime
+    try:
+        assert team(2) == 2
+        copied = run_in_copy(lambda send: send(team(0)), 20)
+    finally:
+        torch.set_num_threads(before)
+    assert copied is not None
+    assert (copied.hung, copied.messages) == (False, [1])
+
+
+def test_an_op_that_hangs_in_a_copy_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = os.getpid()
+
+    @torch.library.custom_op("t_forked::waits_in_a_fork", mutates_args=())
+    def waits(x: Tensor) -> Tensor:
+        if os.getpid() != here:
+            time.sleep(60)
+        return x.clone()
+
+    placement = Placement("cpu", torch.float32, False, "contiguous")
+    case = Case(ops.resolve(waits), Sample((tensor(3),), {}), placement)
+    copies = []
+
+    def counted(work, seconds):
+        copies.append(seconds)
+        return run_in_copy(work, seconds)
+
+    monkeypatch.setattr(calls_in_copy, "run_in_copy", counted)
+    for _ in range(2):
+        assert (
+            calls_in_copy.run_calls_in_copy(case, lambda send: send(case.eager.error is None), 0.3)
+            is None
+        )
+    assert copies == [0.3]
+
+
 def double(x: Tensor) -> Tensor:
     return x * 2
+
+
+_TEAM = """
+#include <omp.h>
+
+// How many threads run a parallel region; of so many, or as many as the runtime takes for 0.
+extern "C" int team(int threads) {
+    if (threads) omp_set_num_threads(threads);
+    int running = 0;
+    #pragma omp parallel reduction(+:running)
+    running += 1;
+    return running;
+}
+"""

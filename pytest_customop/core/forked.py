@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import IO, Any
 
+from .openmp import use_one_thread
 from .tracebacks import error_line, is_of_author
 
 AVAILABLE = hasattr(os, "fork") and hasattr(os, "register_at_fork")
@@ -135,18 +136,23 @@ def _run_here(work: Callable[[Send], None]) -> Forked:
 
 
 def run_in_copy(work: Callable[[Send], None], seconds: float) -> Forked | None:
-    """As `run_forked`, with the fork handlers; if the copy sends nothing, again without them.
+    """As `run_forked`, with the fork handlers; if the copy ends and has sent nothing, again without them.
 
-    None if the system makes no copy, or if no copy sends anything. So `work` should send a first message
-    as soon as it is known to work in the copy.
+    None if the system makes no copy, or if each ends and has sent nothing. So `work` should send a first
+    message as soon as it is known to work in the copy.
 
     Raises:
         ForkedError: if the function raises.
     """
+
+    def alone(send: Send) -> None:
+        use_one_thread()
+        work(send)
+
     for handlers in (True, False):
         with contextlib.suppress(ForkFailed):
-            forked = run_forked(work, seconds, handlers=handlers)
-            if forked.messages:
+            forked = run_forked(alone, seconds, handlers=handlers)
+            if forked.messages or forked.hung:
                 return forked
     return None
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..cases.calls_in_copy import run_calls_in_copy
 from ..cases.case import Case
 from ..checks import Check
-from ..core.forked import ForkedError, Send, run_in_copy, share_copy
+from ..core.forked import ForkedError, Send, share_copy
 from ..declare.variant import LARGE
 from .engine import run_check
 from .results import CheckResult
@@ -57,7 +58,7 @@ def _answers(check: Check, cases: Sequence[Case]) -> list[CheckResult | None]:
             send(result if is_final else None)
 
     try:
-        forked = run_in_copy(work, _SECONDS)
+        forked = run_calls_in_copy(cases[0], work, _SECONDS)
     except ForkedError:
         return []
     return [] if forked is None else forked.messages

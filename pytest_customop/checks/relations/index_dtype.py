@@ -9,6 +9,7 @@ import torch
 
 from ...cases.argument_names import names_coordinates, names_edge_ends, names_positions
 from ...cases.arguments import Arguments
+from ...cases.calls_in_copy import run_calls_in_copy
 from ...cases.case import Case
 from ...cases.crash_risk import crash_risk, may_crash
 from ...cases.documented import hashes_bytes
@@ -27,7 +28,6 @@ from ..values.memory.calls import (
     expression,
     skip_if_incomparable,
 )
-from ..values.memory.forked_calls import run_calls_in_copy
 from .compare import disagreement, everything, is_unsteady
 from .index_bounds import SMALL, disagreement_with, documented_numbers, larger_bounds
 from .scripts import call_lines, compare_lines

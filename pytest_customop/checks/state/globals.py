@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...cases.calls_in_copy import run_calls_in_copy
 from ...cases.case import Case
 from ...cases.crash_risk import may_crash
 from ...compat.ops import kernel_in_python
@@ -22,7 +23,6 @@ from ...global_state.setting import Setting
 from ...global_state.settings import SETTINGS, perturb, preserved
 from ...global_state.torch_settings import THREADS
 from ..check import Check
-from ..values.memory.forked_calls import run_calls_in_copy
 from .parts import Part, error_of, parts_of
 from .wrong_calls import wrong_calls
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ...cases.calls_in_copy import run_calls_in_copy
 from ...cases.case import Case
 from ...cases.crash_risk import may_crash
 from ...cases.tensors import is_differentiable
@@ -15,7 +16,6 @@ from ...findings import CheckFailed, Explanation, doc_links, fail, skip
 from ..check import Check
 from .memory.calls import Caller, gradients_of
 from .memory.fenced import AVAILABLE, Fence, FencedMemory, can_be_fenced
-from .memory.forked_calls import run_calls_in_copy
 
 READ, WRITE = "out-of-bounds-read", "out-of-bounds-write"
 

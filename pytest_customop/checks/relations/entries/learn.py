@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from ....cases.calls_in_copy import run_calls_in_copy
 from ....cases.case import Case
 from ....cases.crash_risk import may_crash
 from ....core.forked import Send
 from ....findings import CheckFailed, CheckSkipped, fail, skip
 from ...values.memory.calls import Caller, skip_if_incomparable
-from ...values.memory.forked_calls import run_calls_in_copy
 from .groups import DimGroup, grown_groups
 
 Way = TypeVar("Way")

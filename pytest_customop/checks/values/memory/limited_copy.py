@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from ....cases.calls_in_copy import run_calls_in_copy
 from ....cases.case import Case
 from ....cases.crash_risk import crash_risk
 from ....core.forked import AVAILABLE, ForkedError, Send
 from ....core.process_memory import limit_growth
 from ....findings import skip
 from .calls import Caller
-from .forked_calls import run_calls_in_copy
 
 Answer = TypeVar("Answer")
 _SECONDS = 20.0  # for all calls

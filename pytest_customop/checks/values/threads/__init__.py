@@ -37,7 +37,7 @@ def check_threads(case: Case) -> None:
         forked = run_in_copy(
             lambda send: try_threads(case, seconds, send), _SECONDS + 400 * seconds
         )
-        if forked is not None:
+        if forked is not None and forked.messages:
             _judge(case, forked.messages)
             _judge_end(case, forked)
             return

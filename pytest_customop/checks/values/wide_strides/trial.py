@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 
+from ....cases.calls_in_copy import run_calls_in_copy
 from ....cases.case import Case
 from ....cases.tensors import is_plain
 from ....compat.dense_copies import DenseCopies
@@ -25,7 +26,6 @@ from ..memory.calls import (
     gradients_of,
     results,
 )
-from ..memory.forked_calls import run_calls_in_copy
 from ..memory.placement import movable
 from ..memory.spread import HEADROOM, Rows, near, reaches_far, spread
 

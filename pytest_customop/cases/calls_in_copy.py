@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakSet
 
 import torch
 
-from ....cases.case import Case
-from ....core.forked import Forked, Send, run_in_copy
+from ..core.forked import Forked, Send, run_in_copy
+from ..declare.ops import Op
+from .case import Case
+
+_hanging: WeakSet[Op] = WeakSet()  # whose calls did not return in a copy
 
 
 def run_calls_in_copy(
@@ -15,10 +19,11 @@ def run_calls_in_copy(
 ) -> Forked | None:
     """As `core.forked.run_in_copy`, for work that calls the op of a case and, if it has one, its backward.
 
-    Also None on a device other than the CPU, whose threads and memory a copy does not have, and for a case
-    with gradients if no backward runs in a copy.
+    Also None on a device other than the CPU, whose threads and memory a copy does not have, for a case
+    with gradients if no backward runs in a copy, and for an op that has hung in a copy before it sent
+    anything: that is not tried a second time.
     """
-    if torch.device(case.placement.device).type != "cpu":
+    if torch.device(case.placement.device).type != "cpu" or case.op in _hanging:
         return None
 
     def calls(send: Send) -> None:
@@ -26,7 +31,11 @@ def run_calls_in_copy(
         if not case.requires_grad or _autograd_works():
             work(send)
 
-    return run_in_copy(calls, seconds)
+    forked = run_in_copy(calls, seconds)
+    if forked is not None and forked.hung and not forked.messages:
+        _hanging.add(case.op)
+        return None
+    return forked
 
 
 def _autograd_works() -> bool:
