@@ -30,6 +30,7 @@ _NO_SIZE = re.compile(
 )
 _AND = re.compile(r"\W*(,|and|/|&)\W*(and\W*)?")
 _OR = re.compile(r"\W*\bor\b\W*")
+_ONE_MORE = re.compile(r"(?P<of>[A-Za-z_]\w*)\+1")
 _FARTHEST = 48  # characters between the name of an argument and its shape
 
 
@@ -162,6 +163,18 @@ def documented_shape(
     dims = documented_shapes(op).get(argument)
     if dims is None:
         return None
-    given = [sizes.get(dim, int(dim) if dim.isdigit() else None) for dim in dims]
+    given = [_size(dim, sizes) for dim in dims]
     known = tuple(size for size in given if size is not None)
     return known if len(known) == len(given) else None
+
+
+def _size(dim: str, sizes: Mapping[str, int]) -> int | None:
+    """The size of a dim: a number, the size of its name, or N where another is `N+1`, and the other way."""
+    if dim.isdigit():
+        return int(dim)
+    if dim in sizes:
+        return sizes[dim]
+    if (more := _ONE_MORE.fullmatch(dim)) and more["of"] in sizes:
+        return sizes[more["of"]] + 1
+    more_than = f"{dim}+1"
+    return sizes[more_than] - 1 if sizes.get(more_than) else None

@@ -266,3 +266,44 @@ def bins_with_their_right_edges():
 def bins_with_their_left_edges():
     """What is at an edge is in the bin behind it, except at the last one."""
     return _binned("bins_with_their_left_edges", right=True)
+
+
+def _lattice():
+    axis = torch.arange(4.0)
+    points = torch.stack(torch.meshgrid(axis, axis, axis, indexing="ij"), -1).reshape(-1, 3)
+    noise = 0.1 * torch.rand(points.shape, generator=torch.Generator().manual_seed(3))
+    return 1.5 * (points + 0.5) + noise
+
+
+@aot((_lattice(), 6.0, 1.9), (_lattice().double(), 6.0, 2.0))
+def pair_forces_in_a_periodic_box():
+    """Results jump where a pair comes near enough, which is nowhere special for one coordinate."""
+
+    @torch.library.custom_op("zoo::pair_forces_in_a_periodic_box", mutates_args=())
+    def forces(points: Tensor, box: float, cutoff: float) -> Tensor:
+        """Forces of repelling points in a periodic box.
+
+        Points may lie outside of the box, and stand for their periodic image. Pairs nearer than
+        `cutoff` (at most box / 3) count.
+        """
+        check(points, box, cutoff)
+        wide = points.double()
+        apart = wide[:, None] - wide[None]
+        apart = apart - box * torch.round(apart / box)
+        square = apart.square().sum(-1)
+        near = (square < cutoff * cutoff) & (square > 0)
+        size = torch.where(near, square.where(near, 1.0).pow(-4), 0.0)
+        return (size[..., None] * apart).sum(1).to(points.dtype)
+
+    def check(points, box, cutoff):
+        if points.dim() != 2 or points.dtype not in (torch.float32, torch.float64):
+            raise ValueError("points in float32 or float64, please")
+        if not 0 < cutoff <= box / 3:
+            raise ValueError("a cutoff of at most a third of the box, please")
+
+    @forces.register_fake
+    def _(points, box, cutoff):
+        check(points, box, cutoff)
+        return points.new_empty(points.shape)
+
+    return forces

@@ -22,19 +22,22 @@ _BOOLEAN = re.compile(r"\bbool(ean)?s?\b", re.I)
 def steps(view: SampleView, name: str) -> Iterator[Step]:
     """The tensor in the shape that a docstring gives it, or in several guessed ones.
 
-    These are the shape of the first floating-point one, a row of it, a number per channel, and one number.
+    These are the shape of the first floating-point one, a row of it, a number per channel, and one number;
+    without a floating-point tensor none is guessed.
 
     The dtype is that of the first floating-point tensor; a mask is tried as booleans too. Channels are the
     dim after the batch.
     """
     like = next((tensor for tensor in view.tensors if tensor.floating), None)
-    if like is None:
-        return
     shapes = {tensor.path: tensor.shape for tensor in view.tensors}
     documented = documented_shape(view.op, name, shapes)
     if documented is not None:
-        spec = _of_stated_dtype(view, name, documented) or _resized(like, documented)
-        yield _given(name, "given", f"{name} given, in the shape of the docstring", spec, 4)
+        stated = _of_stated_dtype(view, name, documented)
+        spec = stated or (_resized(like, documented) if like else None)
+        if spec is not None:
+            yield _given(name, "given", f"{name} given, in the shape of the docstring", spec, 4)
+        return
+    if like is None:
         return
     shape = like.shape
     if _MASK.search(name):

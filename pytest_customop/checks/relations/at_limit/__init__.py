@@ -28,6 +28,7 @@ from .trials import Trial, limits_of, trials
 
 _JUMP = 8.0  # times the change over the next step, which is as long
 _LEAST = 0.02  # of a result, for a jump
+_NEARER = 1024  # times: a jump there is at the limit, and not by chance beside it
 
 
 class _Broken(NamedTuple):
@@ -71,8 +72,11 @@ def _answer(case: Case) -> tuple[bool, _Broken | None]:
         is_learned = True
         side, name = found
         documented = side_of_limit(case.op, trial.limit)
-        if documented is not None and side != documented[0]:
-            return True, _Broken(trial, side, name)
+        if documented is None or side == documented[0]:
+            continue
+        nearer = trial if trial.is_whole else trial._replace(step=trial.step / _NEARER)
+        if nearer is trial or _side(calls, nearer) == found:
+            return True, _Broken(nearer, side, name)
     return is_learned, None
 
 

@@ -44,6 +44,7 @@ class Trial(NamedTuple):
         what: is the quantity, for a message.
         code: of each changed tensor, with the names `x`, `n` (the quantity) and `far`.
         element: of a tensor that is the limit, for a message.
+        is_whole: whether the quantity is an integer.
     """
 
     limit: str
@@ -53,6 +54,7 @@ class Trial(NamedTuple):
     what: str
     code: tuple[str, ...]
     element: str = ""
+    is_whole: bool = False
 
     @property
     def far(self) -> float:
@@ -112,7 +114,8 @@ def _of_limits(case: Case, limits: str) -> Iterator[Trial]:
             new = f"{numbers[at].item()!r} - n"
             code = f"x.flatten().index_fill(0, torch.tensor([{to}]), {new}).view(x.shape)"
             what, element = f"element {at} of {path}", f"element {to} of {limits}"
-            yield Trial(limits, 0, step, (limits,), what, (code,), element)
+            whole = not dtype.is_floating_point
+            yield Trial(limits, 0, step, (limits,), what, (code,), element, whole)
 
 
 def _of_limit(case: Case, limit: str, value: float) -> Iterator[Trial]:
@@ -127,10 +130,11 @@ def _of_limit(case: Case, limit: str, value: float) -> Iterator[Trial]:
         step = near / _PARTS if floating else 1
         wide = tensor.detach().double()
         if not bool(((wide - near).abs() <= 2 * step).any()):
-            yield Trial(limit, near, step, (path,), f"an element of {path}", (_ELEMENT,))
+            what = f"an element of {path}"
+            yield Trial(limit, near, step, (path,), what, (_ELEMENT,), is_whole=not floating)
         if tensor.dim() == 1 and len(tensor) > 1 and bool((tensor.diff() >= 0).all()) and near > 1:
             what = f"the difference of two elements of {path}"
-            yield Trial(limit, near, step, (path,), what, (_GAP,))
+            yield Trial(limit, near, step, (path,), what, (_GAP,), is_whole=not floating)
         if floating and tensor.dim() == 2 and tensor.shape[1]:
             points.append((path, tensor, near, step))
     for path, tensor, near, step in points:
