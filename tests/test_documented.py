@@ -263,6 +263,8 @@ def test_booleans_that_may_be_bytes() -> None:
         ("boxes: shape and dtype as scores\nscores: float32 or int16.", ["float32", "int16"]),
         ("boxes: dtype as scores\nscores: dtype as boxes", []),
         ("boxes: dtype as in scores\nscores: float32", []),
+        ("Counts. If `boxes` (N,) int64 is given, it is used; scores is float32.", ["int64"]),
+        ("Counts. If `boxes` (N,) is given, int64 sums are returned.", []),
     ],
 )
 def test_the_dtypes_of_an_argument_in_a_later_clause(text: str, dtypes: list[str]) -> None:
@@ -880,6 +882,20 @@ def test_sizes_are_named_where_a_call_agrees_with_the_text() -> None:
     assert documented_shapes.documented_shape(op, "scores", {"boxes": (3, 4)}) is None
     both = op_with("boxes: (N, 4)\nscores: (N,)")
     assert documented_shapes.documented_shape(both, "scores", {"boxes": (3, 4)}) == (3,)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("boxes: (N + 1,)\nscores: (N,)", 2),
+        ("boxes: (N,)\nscores: (N + 1,)", 4),
+        ("boxes: (2 * N,)\nscores: (N,)", None),
+        ("boxes: (N,)\nscores: (M + 1,)", None),
+    ],
+)
+def test_a_size_is_one_more_than_another(text: str, size: int | None) -> None:
+    shape = documented_shapes.documented_shape(op_with(text), "scores", {"boxes": (3,)})
+    assert shape == (None if size is None else (size,))
 
 
 @pytest.mark.parametrize(

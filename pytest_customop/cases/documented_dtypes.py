@@ -47,6 +47,7 @@ _OF_HALF = re.compile(  # what is said of narrow inputs alone
 )
 # "shape and dtype as x"
 _AS_ANOTHER = re.compile(r"\bdtype (as|of|like) (those of |that of )?`{0,2}(?P<other>\w+)", re.I)
+_SHAPE = r"[(\[][^()\[\]]*[)\]]"
 _DTYPE = re.compile(r"\b(float16|bfloat16|float32|float64|u?int8|int16|int32|int64)\b")
 # In one sentence: integers, that something is the same, and floating-point numbers.
 _SAME_NUMBERS = re.compile(
@@ -175,7 +176,11 @@ def _dtypes_named(op: Op, argument: str) -> list[torch.dtype]:
         named = dict.fromkeys(match[0] for match in _DTYPE.finditer(clause))
         if len(named) > (at > 0):
             return [getattr(torch, name) for name in named]
-    return []
+    beside = re.compile(
+        rf"{mention(argument)}`*:?\s*{_SHAPE},?\s*`*{_DTYPE.pattern}"
+    )  # `x` (N,) int64
+    found = next(filter(None, map(beside.search, texts_about(op))), None)
+    return [getattr(torch, found[found.lastindex or 0])] if found else []
 
 
 def may_be_bytes_for_booleans(op: Op, argument: str, others: Collection[str] = ()) -> bool:

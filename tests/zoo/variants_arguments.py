@@ -176,6 +176,46 @@ def leaves_optional_columns():
     return _following("leaves_optional_columns", lambda columns, n: (columns + 1) % n)
 
 
+LISTED = {"fake.symbolic": "no-second-size"}
+PARTS = (torch.tensor([0, 2, 2, 5]),)
+
+
+def _part_lengths(name, added):
+    """The lengths of parts; `added(seen, lengths)` adds them to counters that may be given."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args=())
+    def part_lengths(offsets: Tensor, seen: Optional[Tensor] = None) -> Tensor:
+        """The length of each part; offsets: (N + 1,) int64, which do not decrease.
+
+        With counters `seen` (N,) int64 from earlier calls, the sums of both.
+        """
+        if offsets.dim() != 1 or not offsets.numel() or offsets.dtype != torch.int64:
+            raise ValueError("int64 offsets, please")
+        lengths = offsets.diff()
+        if bool((lengths < 0).any()):
+            raise ValueError("offsets that do not decrease, please")
+        if seen is None:
+            return lengths
+        if seen.dtype != torch.int64 or seen.shape != lengths.shape:
+            raise ValueError("an int64 counter for each part, please")
+        return added(seen, lengths)
+
+    part_lengths.register_fake(lambda offsets, seen=None: offsets.new_empty(offsets.shape[0] - 1))
+    return part_lengths
+
+
+@specimen(PARTS, variant_findings={"values.mutation": "undeclared-mutation"}, shown_by="seen.given")
+def counts_in_an_option():
+    """Adds to optional counters in place, where no argument is a floating-point tensor."""
+    return _part_lengths("counts_in_an_option", lambda seen, more: seen.add_(more).clone())
+
+
+@specimen(PARTS, twin_of="counts_in_an_option", skips=LISTED)
+def counts_beside_an_option():
+    """Adds to optional counters in memory of its own."""
+    return _part_lengths("counts_beside_an_option", lambda seen, more: seen + more)
+
+
 def _negated_part(name, unchanged):
     """The first part of the columns negated; `unchanged(x)` where it has none."""
 
