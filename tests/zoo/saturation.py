@@ -190,3 +190,19 @@ def clamps_audio_to_a_number_that_float32_has_not():
 def clamps_audio_in_float64():
     """float64 has the largest int32."""
     return _long_audio("clamps_audio_in_float64", torch.float64)
+
+
+@aot((tensor(4, 6), 0.1, 4))
+def trusts_the_number_of_bits():
+    """Codes of more bits than the dtype has wrap, which only a wrong number of bits shows."""
+
+    @torch.library.custom_op("zoo::trusts_the_number_of_bits", mutates_args=())
+    def codes(x: Tensor, scale: float, bits: int) -> Tensor:
+        """Codes from 0 to 2**bits - 1 in uint8."""
+        if scale <= 0 or not 1 <= bits <= 32:
+            raise ValueError("a positive scale and at least one bit, please")
+        whole = torch.round(x.double() / scale) + 2 ** (bits - 1)
+        return whole.clamp(0, 2**bits - 1).to(torch.int64).to(torch.uint8)
+
+    codes.register_fake(lambda x, scale, bits: x.new_empty(x.shape, dtype=torch.uint8))
+    return codes

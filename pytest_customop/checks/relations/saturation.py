@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ...cases.argument_names import names_bits
 from ...cases.case import Case
 from ...cases.documented import sentences
 from ...cases.tensors import is_plain
@@ -85,6 +86,12 @@ def check_saturation(case: Case) -> None:
             "says that the op saturates such integers inside"
         )
         raise skip("nothing-to-check", reason, unjudged=False)
+    exceeding = _limit_beyond_result(case)
+    if exceeding:
+        reason = (
+            f"the variant makes {exceeding} a limit that the integers of the result cannot reach"
+        )
+        raise skip("nothing-to-check", reason, unjudged=False)
     if any(map(_ON_PURPOSE.search, (case.op.own_name, *sentences(case.op, of_op=True)))):
         reason = "the name of the op, or a docstring, says that integers may wrap on purpose"
         raise skip("nothing-to-check", reason, unjudged=False)
@@ -132,6 +139,22 @@ def _pairs(case: Case) -> Iterator[tuple[str, str]]:
         for result, leaf in codes:
             if leaf.dtype in _NUMBERS or leaf.numel() == tensor.numel():
                 yield name, result
+
+
+def _limit_beyond_result(case: Case) -> str:
+    """A number that a variant makes larger than the integers of a result, such as 16 bits for uint8."""
+    if case.base_case is None:
+        return ""
+    codes = (leaf.dtype for _, leaf in results(case.eager) if isinstance(leaf, Tensor))
+    largest = [torch.iinfo(dtype).max for dtype in codes if dtype in _CODES]
+    usual = {argument.name: value for argument, value in case.op.bind(case.base_case.sample)}
+    for argument, value in case.op.bind(case.sample):
+        name: str = argument.name
+        if type(value) in (int, float) and largest and value != usual.get(name):
+            most = 2.0**value - 1 if names_bits(name) else value
+            if most > max(largest):
+                return name
+    return ""
 
 
 def _takes_any_numbers(spec: TensorSpec | Tensor | None) -> bool:
