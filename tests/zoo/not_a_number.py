@@ -223,7 +223,12 @@ def _row_softmax(name, least):
     return softmax
 
 
-@specimen((tensor(4, 8),), variant_findings=NAN, shown_by="lowered")
+@specimen(
+    (tensor(4, 8),),
+    expected={"relations.softmax_shift": "softmax-depends-on-shift"},
+    variant_findings=NAN,
+    shown_by="lowered",
+)
 def row_softmax_from_zero():
     """The maximum starts at 0: far below 0, all exponentials vanish."""
     return _row_softmax("row_softmax_from_zero", lambda x: x.new_zeros(()))
