@@ -20,6 +20,7 @@ from ..cases.deliberate import (
     is_estimate_by_source,
     is_no_derivative_by_source,
 )
+from ..cases.documentation import mention, texts_about
 from ..cases.documented import (
     has_own_generator,
     trusts_positions,
@@ -266,9 +267,13 @@ def _may_repeat_positions(case: Case) -> bool:
 
 
 def _may_trust_positions(case: Case) -> bool:
-    """Whether the op may leave it to its caller that no position is -1: by a docstring, or for offsets."""
+    """Whether the op may leave it to its caller that no position is -1.
+
+    So it may for offsets, by a docstring, and if no docstring speaks of the argument.
+    """
     name = base_name((case.variant or "").partition(".")[0])
-    return names_offsets(name) or trusts_positions(case.op)
+    is_unmentioned = not re.search(mention(name), "\n".join(texts_about(case.op)))
+    return names_offsets(name) or trusts_positions(case.op) or is_unmentioned
 
 
 def _is_guessed_gradient(case: Case, finding: Finding) -> bool:

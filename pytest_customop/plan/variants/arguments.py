@@ -27,6 +27,8 @@ Words = Mapping[str, Sequence[Word]]
 
 _WORDS = 6  # the most strings that are tried for one argument
 
+_ALONG_ONE = "another dim, where several tensors of positions may fit each other along one dim only"
+
 
 @dataclass(frozen=True, eq=False)
 class _Argument:
@@ -114,7 +116,7 @@ def _changed(view: SampleView, argument: _Argument, dims: int) -> Iterator[Step]
             yield from optional.steps(view, name)
     elif argument.type in _NUMBERS and isinstance(value, (int, float)):
         if argument.is_dim and isinstance(value, int) and -dims <= value < dims:
-            yield from _other_dims(name, value, dims)
+            yield from _other_dims(view, name, value, dims)
             yield from _swapped_with_last(view, name, value, dims)
         elif not isinstance(value, bool):
             constants = compared_constants(view.op, name)
@@ -212,8 +214,10 @@ def _dtypes(view: SampleView, argument: _Argument) -> Iterator[Step]:
             yield _step(argument.name, word, f"{argument.name}={dtype}", dtype, 3 if at < 2 else 6)
 
 
-def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
+def _other_dims(view: SampleView, name: str, value: int, dims: int) -> Iterator[Step]:
     """Another dim: the same dim counted the other way, then each other dim from either end."""
+    positions = [tensor for tensor in view.tensors if tensor.holds_positions]
+    beyond = _ALONG_ONE if len(positions) > 1 else None
     negated = value - dims if value >= 0 else value + dims
     if negated != value:
         yield _step(
@@ -221,9 +225,11 @@ def _other_dims(name: str, value: int, dims: int) -> Iterator[Step]:
         )
     for dim in range(dims):
         if dim not in (value, negated):
-            yield _step(name, str(dim), f"{name}={dim}", dim, 5 if dim in (0, dims - 1) else 9)
-            rank = 3 if dim == dims - 1 else 12  # -1 is the most frequent negative dim
-            yield _step(name, str(dim - dims), f"{name}={dim - dims}", dim - dims, rank)
+            from_front = 5 if dim in (0, dims - 1) else 9
+            from_end = 3 if dim == dims - 1 else 12  # -1 is the most frequent negative dim
+            for number, rank in ((dim, from_front), (dim - dims, from_end)):
+                step = _step(name, str(number), f"{name}={number}", number, rank)
+                yield step._replace(beyond=beyond)
 
 
 def _swapped_with_last(view: SampleView, name: str, value: int, dims: int) -> Iterator[Step]:
