@@ -45,6 +45,11 @@ _NEGATIVE = re.compile(r"\bnegative\b|\bbelow (0|zero)\b|< ?0\b|>= ?0\b", re.I)
 _ELSE = re.compile(
     r"\b(pad(ding|ded)?|ignor\w*|-\d+|miss(ing|es)|clamp(s|ed)?|wrap(s|ped)?)\b|-\d", re.I
 )
+# What ends a part of a sentence. "x must lie in [0, N); a ValueError is raised otherwise" is one part.
+_END = re.compile(
+    r"[.;]\s(?!(?:an? )?(?:\w*Error\b[^.;,]*\b)?otherwise\b)|\.$"
+    r"|,\s+(?=(?:an? )?[A-Z]\w*Error\b(?![^.;,]*\botherwise\b))"
+)
 # Numbers that are rejected, too.
 _EXAMPLES = re.compile(r"\b(such as|like|including|even) [^,.;]*", re.I)
 
@@ -120,7 +125,7 @@ def _sentences_of_its_kind(op: Op, argument: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> list[str]:
-    return re.split(r"[.;]\s|\.$|,\s+(?=(?:an? )?[A-Z]\w*Error\b)", text)
+    return _END.split(text)
 
 
 def _rest(text: str) -> str:

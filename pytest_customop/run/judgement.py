@@ -164,7 +164,8 @@ def _why_not_asked(case: Case, finding: Finding) -> str | None:
         return "a docstring says that the derivative is zero"
     if _leaves_out_a_part(case, finding):
         return "a docstring says that a part of the argument gets no gradient"
-    if finding.code == "autograd-registration" and is_not_differentiable(case.op):
+    no_gradients = ("autograd-registration", "version-not-bumped")
+    if finding.code in no_gradients and is_not_differentiable(case.op):
         return "a docstring says that the op is not made for gradients"
     if finding.code == "gradient-mismatch-at-ties" and gives_ties_by_source(case.op):
         return "the op's source says that each of several equal elements gets the gradient"

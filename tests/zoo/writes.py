@@ -210,12 +210,14 @@ def skips_where_a_tensor_says_so():
     return averaged
 
 
-def _by_numpy(name, after, argument="x"):
+def _by_numpy(name, after, argument="x", said=None):
     def kernel(x):
         x.numpy()[...] *= 2
         after(x)
 
-    return library_op(name, f"(Tensor(a!) {argument}) -> ()", kernel, lambda x: None)
+    fake = lambda x: None  # noqa: E731
+    fake.__doc__ = said
+    return library_op(name, f"(Tensor(a!) {argument}) -> ()", kernel, fake)
 
 
 @aot((MATRIX,), expected={"values.mutation": "version-not-bumped"})
@@ -240,6 +242,13 @@ def scales_a_buffer_by_numpy():
 def scales_whole_numbers_by_numpy():
     """Correct, and noted: scales whole numbers, which have no gradient, behind autograd's back."""
     return _by_numpy("scales_whole_numbers_by_numpy", lambda x: None)
+
+
+@aot((MATRIX,), notes={"values.mutation": "version-not-bumped"})
+def scales_by_numpy_without_gradients():
+    """Correct, and noted: a docstring says that nothing has gradients."""
+    said = "Doubles numbers in place. Not differentiable."
+    return _by_numpy("scales_by_numpy_without_gradients", lambda x: None, said=said)
 
 
 @aot((MATRIX, tensor(3), False), (MATRIX, tensor(3), True), (MATRIX, None, True))
