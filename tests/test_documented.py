@@ -761,6 +761,22 @@ def test_zero_for_what_is_empty(text: str, said: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Only the first entries are set; the others are uninitialised memory.", True),
+        ("Rows beyond the count are undefined.", True),
+        ("The rest of the buffer is not written.", True),
+        ("The remaining rows are zero.", False),
+        ("There is no uninitialized memory.", False),
+        ("Other shapes are undefined behaviour of the caller.", False),
+        ("An unset size means all rows.", False),
+    ],
+)
+def test_memory_that_nothing_is_written_to(text: str, said: bool) -> None:
+    assert documented.leaves_memory_unset(op_with(text)) is said
+
+
+@pytest.mark.parametrize(
     ("text", "dtypes"),
     [
         ("boxes, of the same integer dtype as scores", ["int32", "int64"]),

@@ -39,6 +39,9 @@ _NO_DERIVATIVE = re.compile(
     # of the solution, and not of the iterations that find it
     r"|\bimplicit(ly)?\s+(function\s+theorem|differentiat\w+)"
     rf"|{_PURPOSE}[^.\n]*{_GRADIENT}|{_GRADIENT}[^.\n]*{_PURPOSE}"
+    # of numbers that only scale or clip what flows back
+    r"|\b(no|neither)\b[^.;]{0,60}\b(effect|influence)\s+on\s+the\s+forward\b"
+    r"|\bforward(\s+\w+){0,2}\s+(is|stays)\s+(unchanged|unaffected|(an?\s+|the\s+)?identity)\b"
     rf"|{_PURPOSE}\w*\s+(not|never)\s+differentiated|\bconstants?\s+(for|in|to)\s+the\s+{_GRADIENT}",
     re.I,
 )

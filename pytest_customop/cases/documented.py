@@ -146,6 +146,13 @@ _BROADCAST = re.compile(
 # The bytes of a number, which depend on its dtype.
 _BYTES = re.compile(r"\b(bytes?|octets?|bit patterns?|memory|widths?)\b", re.I)
 _SOFTMAX = re.compile(r"softmax|log_?sum_?exp|cross_entropy")
+_UNSET = re.compile(
+    r"(?<!\bno )(?<!\bnever )(?<!\bnot )\b(uninitiali[sz]ed|garbage)\b(?! (inputs?|arguments?))"
+    r"|\b(rest|others|remaining|remainder|tail|other (elements|entries|rows|positions|values)"
+    r"|(elements|entries|rows|positions|values) (beyond|behind|after|past))\b[^.;]{0,40}"
+    r"\b(undefined|unspecified|unset|not (set|written|initiali[sz]ed))\b",
+    re.I,
+)
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I
 )
@@ -217,6 +224,11 @@ def keeps_groups_apart(op: Op) -> bool:
 def is_softmax(op: Op) -> bool:
     """Whether the name of an op says that it computes a softmax, or the logarithm of its denominator."""
     return _SOFTMAX.search(op.own_name) is not None
+
+
+def leaves_memory_unset(op: Op) -> bool:
+    """Whether a sentence says that a part of the results is memory that nothing was written to."""
+    return any(map(_UNSET.search, sentences(op, of_op=True)))
 
 
 def gives_variance(op: Op) -> bool:

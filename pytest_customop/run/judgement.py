@@ -23,6 +23,7 @@ from ..cases.deliberate import (
 from ..cases.documentation import mention, texts_about
 from ..cases.documented import (
     has_own_generator,
+    leaves_memory_unset,
     trusts_positions,
     wants_distinct,
 )
@@ -97,6 +98,7 @@ _OF_TWO_CALLS = (
     *("stale-result", "outputs-not-repeatable", "uninitialized-output", "checkpoint-mismatch"),
     *("grad-output-layout-ignored", "layout-dependent-result", "grad-mode-mismatch"),
 )
+_OF_TWO_RESULTS = (*_OF_TWO_CALLS, "compile-output-mismatch")
 _NOT_ASKED = {
     "autocast-fake-mismatch": _NO_RULE,
     "catastrophic-cancellation": _OFFSET,
@@ -179,6 +181,8 @@ def _why_not_asked(case: Case, finding: Finding) -> str | None:
         return "only its author knows whether it is an estimate on purpose"
     if finding.code in _OF_TWO_CALLS and case.op.nondeterministic and has_own_generator(case.op):
         return _OWN_STREAM
+    if finding.code in _OF_TWO_RESULTS and leaves_memory_unset(case.op):
+        return "a docstring says that a part of the results is uninitialized memory"
     if finding.code in (*_OF_FORMULA, _SECOND) and is_no_derivative_by_source(case.op):
         return "the op's source says that its gradient differs on purpose"
     if finding.code in (*_OF_FORMULA, _SECOND) and _may_not_converge(finding.case or case):

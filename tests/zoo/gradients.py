@@ -184,6 +184,20 @@ def reverses_gradients():
     return op
 
 
+@specimen((MATRIX,), requires_grad=True, notes={"gradcheck.backward": "gradient-mismatch"})
+def scales_what_flows_back():
+    """The kernel's docstring says that the number concerns the backward alone."""
+
+    @torch.library.custom_op("zoo::scales_what_flows_back", mutates_args=())
+    def op(x: Tensor) -> Tensor:
+        """A copy; its gradient is multiplied by 0.5, which has no effect on the forward."""
+        return x.clone()
+
+    op.register_fake(torch.empty_like)
+    op.register_autograd(lambda ctx, grad: grad * 0.5)
+    return op
+
+
 def _looks_up(name, docstring, frozen=(0,)):
     def kernel(table: Tensor, ids: Tensor) -> Tensor:
         return table[ids]

@@ -56,3 +56,19 @@ def halves_away_as_documented():
     """Correct: the docstring says that halves are rounded away from 0."""
     said = "Halves are rounded away from zero."
     return _codes("halves_away_as_documented", _away, said)
+
+
+@aot((CODES[0], "even"), (CODES[0], "down"))
+def halves_to_even_in_one_mode():
+    """Correct: what the docstring says of one mode is not asked of another."""
+
+    @torch.library.custom_op("zoo::halves_to_even_in_one_mode", mutates_args=())
+    def steps(x: Tensor, mode: str) -> Tensor:
+        """Whole numbers: "even" (halves go to the even neighbour) or "down"."""
+        if mode not in ("even", "down") or x.dtype not in (torch.float32, torch.float64):
+            raise ValueError("float32 or float64, and a mode that there is, please")
+        found = x.round() if mode == "even" else x.floor()
+        return found.nan_to_num(0).clamp(-1000, 1000).to(torch.int32).contiguous()
+
+    steps.register_fake(lambda x, mode: x.new_empty(x.shape, dtype=torch.int32))
+    return steps

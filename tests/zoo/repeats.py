@@ -270,6 +270,27 @@ def unwritten_where_nan():
     return op("unwritten_where_nan", kernel)
 
 
+@aot((torch.tensor([0, 2, 0, 5, 1, 0]),))
+def unwritten_as_documented():
+    """Correct: a docstring says which part of the result is not written."""
+
+    @torch.library.custom_op("zoo::unwritten_as_documented", mutates_args=())
+    def found(codes: Tensor) -> tuple[Tensor, Tensor]:
+        """The places of the codes above 0, and how many there are; the other entries are uninitialized."""
+        places = codes.flatten().nonzero().flatten()
+        out = torch.empty(codes.numel(), dtype=torch.int64)
+        out[: len(places)] = places
+        return out, torch.tensor(len(places))
+
+    @found.register_fake
+    def _(codes):
+        return codes.new_empty(codes.numel(), dtype=torch.int64), codes.new_empty(
+            (), dtype=torch.int64
+        )
+
+    return found
+
+
 @aot((POSITIVE,), expected={"values.uninitialized": "uninitialized-output"})
 def unwritten_by_numpy():
     """The same, in memory that numpy allocates."""

@@ -14,7 +14,7 @@ from ...cases.documented import sentences
 from ...cases.tensors import base_name, is_plain
 from ...core.wording import docstring_says
 from ...declare.ops import Op
-from ...findings import Explanation, doc_links, fail
+from ...findings import Explanation, doc_links, fail, skip
 from ..check import Check
 from ..values.memory.calls import (
     Caller,
@@ -38,6 +38,7 @@ _AWAY = re.compile(
 _NEVER = re.compile(
     r"\b(not|never|instead of|rather than|unlike)\b[^.;]{0,30}\b(even|away)\b", re.I
 )
+_QUOTED = re.compile(r"[\"'](\w+)[\"']")
 _STEP = 0.5  # a power of two, so that multiples are exact
 _LOWEST = (-3, 0)  # some ops have no codes below 0
 _COUNT = 7  # steps, from the lowest on
@@ -79,6 +80,9 @@ class _Wrong(NamedTuple):
 def check_halves(case: Case) -> None:
     """Call the op with whole steps, to learn that results count them, and with halves."""
     skip_if_incomparable(case)
+    if _is_of_another_mode(case):
+        reason = "the docstring says it of another mode than the case has"
+        raise skip("nothing-to-check", reason, unjudged=False)
     wrong = answer_if_taken(case, _answer, "no result counts steps of 0.5, 1 or 2 of a tensor")
     if wrong is not None:
         trial = wrong.trial
@@ -97,6 +101,17 @@ def _sentence(op: Op) -> str:
     said = [text for text in sentences(op, of_op=True) if _EVEN.search(text) or _AWAY.search(text)]
     usable = len(said) == 1 and not _NEVER.search(said[0])
     return " ".join(said[0].split()) if usable else ""
+
+
+def _is_of_another_mode(case: Case) -> bool:
+    """Whether the string that is quoted before halves is none of the case's: `"nearest" (ties to even)`."""
+    given = {argument.name: value for argument, value in case.op.bind(case.sample)}
+    values = [given.get(each.name, each.default_value) for each in case.op.arguments]
+    modes = [value for value in values if isinstance(value, str)]
+    said = _sentence(case.op)
+    halves = _EVEN.search(said) or _AWAY.search(said)
+    quoted = _QUOTED.findall(said, 0, halves.start()) if halves else []
+    return bool(modes and quoted) and quoted[-1] not in modes
 
 
 def _says_so(op: Op) -> bool:

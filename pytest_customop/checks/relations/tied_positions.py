@@ -85,13 +85,19 @@ def _equalled(case: Case, positions: torch.Tensor) -> Iterator[tuple[int, Mappin
     floats = {path: t for path, t in tensors.items() if t.dtype.is_floating_point}
     rows = [t.shape[-1] for t in floats.values() if t.shape[:-1] == positions.shape[:-1]]
     if rows:
-        changes = {path: f"torch.full_like(t, {float(t.max())!r})" for path, t in floats.items()}
+        changes = {path: f"torch.full_like(t, {_largest(t)!r})" for path, t in floats.items()}
         yield max(rows), changes
     first = next((at for row in _rows(positions) for at in row), 0)
     for size in dict.fromkeys(t.shape[0] for t in tensors.values()):
         if first < size:
             code = f"t[{first} : {first + 1}].expand_as(t).clone()"
             yield size, {path: code for path, t in tensors.items() if t.shape[0] == size}
+
+
+def _largest(numbers: torch.Tensor) -> float:
+    """The largest finite number; 0 without one."""
+    finite = numbers[numbers.isfinite()]
+    return float(finite.max()) if len(finite) else 0.0
 
 
 def _rows(positions: torch.Tensor) -> list[list[int]]:

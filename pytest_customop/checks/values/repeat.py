@@ -24,6 +24,7 @@ from .memory.calls import (
     quickly_equal,
     results,
     rounding_explains,
+    skip_if_memory_unset,
     skip_if_no_results,
 )
 from .memory.perturb import OTHER_INTEGERS, OTHERS, Change, safe_changes, same_strides, write_all
@@ -37,6 +38,7 @@ def check_repeat(case: Case) -> None:
     """Call the op on equal inputs, on other values, and on inputs whose values were replaced."""
     calls = Caller(case)
     skip_if_no_results(case)
+    skip_if_memory_unset(case)
     first = _call(calls, case.inputs())
     kept = copied(results(first))
     second = _call(calls, case.inputs())

@@ -9,6 +9,7 @@ import torch
 
 from ....cases.arguments import Arguments
 from ....cases.case import Case
+from ....cases.documented import leaves_memory_unset
 from ....cases.kept_state import may_keep_state
 from ....cases.rounding import within_another_order
 from ....cases.run import Run, gradients
@@ -70,6 +71,14 @@ def skip_if_incomparable(case: Case) -> None:
     skip_if_no_results(case)
     if case.op.nondeterministic:
         reason = "the op is tagged as nondeterministic"
+        raise skip("nondeterministic", reason, unjudged=False)
+    skip_if_memory_unset(case)
+
+
+def skip_if_memory_unset(case: Case) -> None:
+    """Skip an op of which a docstring says that a part of its results is not written."""
+    if leaves_memory_unset(case.op):
+        reason = "a docstring says that a part of the results is uninitialized memory"
         raise skip("nondeterministic", reason, unjudged=False)
 
 
