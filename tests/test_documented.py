@@ -770,6 +770,7 @@ def test_zero_for_what_is_empty(text: str, said: bool) -> None:
         ("There is no uninitialized memory.", False),
         ("Other shapes are undefined behaviour of the caller.", False),
         ("An unset size means all rows.", False),
+        ("Entries beyond the length are unspecified and ignored.", False),
     ],
 )
 def test_memory_that_nothing_is_written_to(text: str, said: bool) -> None:

@@ -146,12 +146,14 @@ _BROADCAST = re.compile(
 # The bytes of a number, which depend on its dtype.
 _BYTES = re.compile(r"\b(bytes?|octets?|bit patterns?|memory|widths?)\b", re.I)
 _SOFTMAX = re.compile(r"softmax|log_?sum_?exp|cross_entropy")
+# Results, and not inputs that are not read.
 _UNSET = re.compile(
-    r"(?<!\bno )(?<!\bnever )(?<!\bnot )\b(uninitiali[sz]ed|garbage)\b(?! (inputs?|arguments?))"
+    r"^(?!.*\b(ignored?|(not|never) read|no (effect|influence))\b).*"
+    r"((?<!\bno )(?<!\bnever )(?<!\bnot )\buninitiali[sz]ed\b(?! (inputs?|arguments?))"
     r"|\b(rest|others|remaining|remainder|tail|other (elements|entries|rows|positions|values)"
     r"|(elements|entries|rows|positions|values) (beyond|behind|after|past))\b[^.;]{0,40}"
-    r"\b(undefined|unspecified|unset|not (set|written|initiali[sz]ed))\b",
-    re.I,
+    r"\b(undefined|unspecified|unset|not (set|written|initiali[sz]ed))\b)",
+    re.I | re.S,
 )
 _DISTINCT = re.compile(
     r"\b(?<!not )(?<!not be )(unique|distinct|different|permutation)\b|\bmust not\b", re.I

@@ -176,9 +176,8 @@ def _dtypes_named(op: Op, argument: str) -> list[torch.dtype]:
         named = dict.fromkeys(match[0] for match in _DTYPE.finditer(clause))
         if len(named) > (at > 0):
             return [getattr(torch, name) for name in named]
-    beside = re.compile(
-        rf"{mention(argument)}`*:?\s*{_SHAPE},?\s*`*{_DTYPE.pattern}"
-    )  # `x` (N,) int64
+    # "if `x` (N,) int64 is given"
+    beside = re.compile(rf"{mention(argument)}`*:?\s*{_SHAPE},?\s*`*{_DTYPE.pattern}")
     found = next(filter(None, map(beside.search, texts_about(op))), None)
     return [getattr(torch, found[found.lastindex or 0])] if found else []
 

@@ -21,9 +21,9 @@ from ..check import Check
 from ..values.memory.calls import Caller, copied, expression, first_difference
 from ..values.memory.limited_copy import answer_if_taken
 
-# In one sentence: that something is wrong, and that nothing is written then.
+# In one sentence: that something raises, and that nothing is written then.
 _PROMISE = re.compile(
-    r"(?=.*\b(rais\w+|errors?|exceptions?|fail(s|ed|ures?)?|reject\w*|invalid)\b)"
+    r"(?=.*\b(rais\w+|errors?|exceptions?|fail(s|ed|ures?)?|reject\w*)\b)"
     r".*(\b(unchanged|untouched|unmodified|left alone)\b"
     r"|\b(left|stays?|remains?) as (it|they) (is|are|was|were)\b"
     r"|\b(not|never|nothing|none)\b[^.;,]{0,30}\b(changed|modified|touched|written|updated)\b"

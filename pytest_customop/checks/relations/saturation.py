@@ -151,7 +151,7 @@ def _limit_beyond_result(case: Case) -> str:
     for argument, value in case.op.bind(case.sample):
         name: str = argument.name
         if type(value) in (int, float) and largest and value != usual.get(name):
-            most = 2.0**value - 1 if names_bits(name) else value
+            most = 2.0 ** min(value, 64) - 1 if names_bits(name) else value
             if most > max(largest):
                 return name
     return ""

@@ -16,7 +16,13 @@ from ...cases.tensors import base_name
 from ...declare.ops import Op
 from ...findings import Explanation, doc_links, fail
 from ..check import Check
-from ..values.memory.calls import Caller, copied_results, expression, skip_if_incomparable
+from ..values.memory.calls import (
+    Caller,
+    Leaves,
+    copied_results,
+    expression,
+    skip_if_incomparable,
+)
 from ..values.memory.limited_copy import answer_if_taken
 from .other_numbers import replaceable, results_with
 from .scripts import call_lines, position
@@ -84,34 +90,37 @@ def _computes_softmax(op: Op) -> bool:
 def _answer(case: Case) -> tuple[bool, _Broken | None]:
     """Whether small numbers can be added to some tensor in vain, and what a large one changes."""
     calls = Caller(case)
-    before = _floats(calls, None)
+    before = _floats(copied_results(calls(case.inputs())))
     is_learned = False
-    for path, numbers in replaceable(calls.case):
+    for path, numbers in replaceable(case):
         name = base_name(path)
         limited = closed_ranges(case.op, name) or limits_argument(case.op, name)
         if numbers.dtype not in _LARGE or numbers.numel() < 2 or limited:
             continue
-
-        def changed(to: Tensor, path: str = path) -> dict[str, tuple[Tensor, Tensor]]:
-            return _changes(before, _floats(calls, (path, to)))
-
-        stays = all(not _first(changed(numbers + small), _SAME) for small in _SMALL)
-        matters = stays and _first(changed(numbers * 1.5), _SAME)
-        if not matters:
-            continue
-        is_learned = True
-        for added in _LARGE[numbers.dtype]:
-            wrong = _first(changed(numbers + added), _WRONG)
-            if wrong is not None:
-                return True, _Broken(path, added, *wrong)
+        kept = before
+        for small in _SMALL:
+            after = _floats(results_with(calls, path, numbers + small))
+            kept = {each: value for each, value in kept.items() if _stays(value, after.get(each))}
+        other = _floats(results_with(calls, path, numbers * 1.5))
+        kept = {
+            each: value
+            for each, value in kept.items()
+            if each in other and not _stays(value, other[each])
+        }
+        is_learned |= bool(kept)
+        for added in _LARGE[numbers.dtype] if kept else ():
+            after = _floats(results_with(calls, path, numbers + added))
+            for each, value in kept.items():
+                if each in after and after[each].shape == value.shape:
+                    place = _farthest(value, after[each])
+                    if place is not None:
+                        values = float(value[place]), float(after[each][place])
+                        return True, _Broken(path, added, each, place, *values)
     return is_learned, None
 
 
-def _floats(calls: Caller, changed: tuple[str, Tensor] | None) -> dict[str, Tensor]:
-    """The floating-point results, with other numbers in one argument; none if the op raises."""
-    leaves = (
-        results_with(calls, *changed) if changed else copied_results(calls(calls.case.inputs()))
-    )
+def _floats(leaves: Leaves | None) -> dict[str, Tensor]:
+    """The floating-point results in float64; none if the op raises."""
     return {
         name: value.double()
         for name, value in leaves or ()
@@ -119,28 +128,19 @@ def _floats(calls: Caller, changed: tuple[str, Tensor] | None) -> dict[str, Tens
     }
 
 
-def _changes(
-    before: dict[str, Tensor], after: dict[str, Tensor]
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """(before, after) of the results of one shape in both calls."""
-    return {
-        name: (value, after[name])
-        for name, value in before.items()
-        if name in after and after[name].shape == value.shape and bool(value.isfinite().all())
-    }
+def _stays(before: Tensor, after: Tensor | None) -> bool:
+    """Whether a finite result is the same in another call."""
+    if after is None or after.shape != before.shape or not bool(before.isfinite().all()):
+        return False
+    return _farthest(before, after, _SAME) is None
 
 
-def _first(
-    pairs: dict[str, tuple[Tensor, Tensor]], share: float
-) -> tuple[str, tuple[int, ...], float, float] | None:
-    """(result, place, before, after) of the first that differs by more than a share of its largest."""
-    for name, (before, after) in pairs.items():
-        apart = (after - before).abs().nan_to_num(nan=torch.inf)
-        if float(apart.max()) > share * float(before.abs().max()):
-            place = torch.unravel_index(apart.argmax(), apart.shape)
-            at = tuple(int(index) for index in place)
-            return name, at, float(before[at]), float(after[at])
-    return None
+def _farthest(before: Tensor, after: Tensor, share: float = _WRONG) -> tuple[int, ...] | None:
+    """The element that differs most; None if that is at most a share of the largest."""
+    apart = (after - before).abs().nan_to_num(nan=torch.inf)
+    if float(apart.max()) <= share * float(before.abs().max()):
+        return None
+    return tuple(int(at) for at in torch.unravel_index(apart.argmax(), apart.shape))
 
 
 def _script(case: Case, broken: _Broken) -> str:
@@ -196,8 +196,8 @@ CHECK = Check(
     catches=(
         "A softmax, an attention or a cross entropy without the largest score subtracted, or with a "
         "running maximum that does not begin below all scores. Small numbers are added to all elements of "
-        "each floating-point tensor in turn. Where that changes no result, 300 must change none by more "
-        "than 5 % of the largest, nor -300, nor 2000 and -2000 in float64."
+        "each floating-point tensor in turn. A result that stays the same must not change by more than 5 % "
+        "of its largest element with 300 or -300, in float64 with 2000 or -2000."
     ),
     cannot_see=(
         "Ops whose docstrings speak of clamped or capped scores; tensors with a documented range; and "
