@@ -19,6 +19,7 @@ from pytest_customop.cases.arguments import Placement
 from pytest_customop.cases.case import Case
 from pytest_customop.core import forked
 from pytest_customop.core.forked import ForkedError, ForkFailed, run_forked, run_in_copy
+from pytest_customop.core.openmp import loaded_runtimes, use_one_thread
 from pytest_customop.declare import ops
 from pytest_customop.declare.inputs import Sample, tensor
 
@@ -157,6 +158,23 @@ def test_parallel_regions_of_another_library_run_in_a_copy(tmp_path: Path) -> No
         torch.set_num_threads(before)
     assert copied is not None
     assert (copied.hung, copied.messages) == (False, [1])
+
+
+def test_a_runtime_that_a_wheel_brings_is_known(tmp_path: Path) -> None:
+    own = next((path for path in loaded_runtimes() if "gomp" in path), None)
+    if own is None:
+        pytest.skip("torch uses another OpenMP runtime here")
+    folder = tmp_path / "a wheel.libs"
+    folder.mkdir()
+    copy = shutil.copy(own, folder / "libgomp-e985bcbb.so.1.0.0")
+    runtime = ctypes.CDLL(str(copy))
+    runtime.omp_set_num_threads(3)
+    before = torch.get_num_threads()
+    try:
+        use_one_thread()
+        assert runtime.omp_get_max_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_an_op_that_hangs_in_a_copy_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
