@@ -206,3 +206,45 @@ def trusts_the_number_of_bits():
 
     codes.register_fake(lambda x, scale, bits: x.new_empty(x.shape, dtype=torch.uint8))
     return codes
+
+
+def _stored(name, codes):
+    """Writes codes of rows to some slots of a cache; `codes(whole)` narrows whole numbers to int8."""
+
+    @torch.library.custom_op(f"zoo::{name}", mutates_args={"cache"})
+    def store(cache: Tensor, x: Tensor, slots: Tensor, scale: float) -> None:
+        """Stores `x / scale` in slots of a cache, rounded and saturated to the range of int8."""
+        check(cache, x, slots, scale)
+        if slots.unique().numel() != slots.numel():
+            raise ValueError("different slots, please")
+        if bool(((slots < 0) | (slots >= cache.shape[0])).any()):
+            raise IndexError("no such slot")
+        cache[slots.long()] = codes(torch.round(x.double() / scale))
+
+    def check(cache, x, slots, scale):
+        if cache.dtype != torch.int8 or x.dtype not in (torch.float32, torch.float64):
+            raise TypeError("a cache of int8, and rows of float32 or float64, please")
+        if cache.dim() != 2 or x.shape != (*slots.shape, cache.shape[1]) or slots.dim() != 1:
+            raise ValueError("a row for each slot, please")
+        if slots.dtype not in (torch.int32, torch.int64) or not scale > 0:
+            raise ValueError("positions, and a scale above 0, please")
+
+    store.register_fake(check)
+    return store
+
+
+CACHED = (torch.zeros(6, 4, dtype=torch.int8), tensor(3, 4), torch.tensor([4, 0, 2]), 0.2)
+
+
+@aot(CACHED, expected=WRAPS)
+def stores_codes_that_wrap():
+    """Codes outside of int8 wrap on their way to the cache."""
+    return _stored("stores_codes_that_wrap", lambda whole: whole.to(torch.int32).to(torch.int8))
+
+
+@aot(CACHED, twin_of="stores_codes_that_wrap")
+def stores_codes_that_saturate():
+    """Codes outside of int8 become its limits."""
+    return _stored(
+        "stores_codes_that_saturate", lambda whole: whole.clamp(-128, 127).to(torch.int8)
+    )

@@ -115,7 +115,8 @@ def _pairs(case: Case) -> Iterator[tuple[str, str]]:
 
     int32 is narrow if a docstring says that integers saturate.
 
-    Where integers inside the op saturate, as a docstring says, also floating-point results of any shape.
+    Where integers inside the op saturate, as a docstring says, also floating-point results, and results of
+    any shape, such as a cache that is written to.
     """
     inside, takes_large = (
         any(map(pattern.search, sentences(case.op, of_op=True)))
@@ -137,7 +138,7 @@ def _pairs(case: Case) -> Iterator[tuple[str, str]]:
         if not (takes_large or _takes_any_numbers(specs.get(name))):
             continue
         for result, leaf in codes:
-            if leaf.dtype in _NUMBERS or leaf.numel() == tensor.numel():
+            if inside or leaf.numel() == tensor.numel():
                 yield name, result
 
 

@@ -74,7 +74,7 @@ def check_softmax_shift(case: Case) -> None:
             "softmax-depends-on-shift",
             f"{case.op.name}: with {broken.added:g} added to all elements of {broken.path}, "
             f"{broken.result} is {broken.after:.6g} at {[*broken.place]} instead of {broken.before:.6g}; "
-            "with 0.5 or 1 added it does not change",
+            "with 0.5 or 1 added it does not change, as is right for a softmax",
             repro=_script(case, broken),
         )
 
